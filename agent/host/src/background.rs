@@ -45,7 +45,7 @@ impl Drop for Background<'_> {
         if let Some(before) = &self.processors {
             run_on(before);
         }
-        // What a process has before anything was set: it follows from its priority (ioprio_set(2)).
+        // The class of a process before anything was set: it follows from its priority (ioprio_set(2)).
         set_io_class(self.host, "none");
     }
 }

@@ -21,7 +21,7 @@ pub fn of(host: &Host, process: &str) -> io::Result<Option<PathBuf>> {
     Ok(text.as_deref().map(parse))
 }
 
-/// Whether this process has another cgroup namespace than PID 1, as the processes of a container have.
+/// Returns true if this process has another cgroup namespace than PID 1, as the processes of a container have.
 pub fn is_in_namespace_of_its_own(host: &Host) -> io::Result<bool> {
     // Without cgroup namespaces in the kernel both are absent.
     Ok(host.root.read_link("/proc/self/ns/cgroup")? != host.root.read_link("/proc/1/ns/cgroup")?)

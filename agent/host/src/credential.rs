@@ -37,7 +37,7 @@ pub enum CredentialError {
         name: String,
         /// The file.
         path: String,
-        /// What the tool said.
+        /// The output of the tool.
         why: String,
     },
 }

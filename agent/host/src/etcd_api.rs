@@ -16,7 +16,7 @@ const MOST_URLS: usize = 8;
 /// The longest text of an answer that a message repeats, in characters.
 const LONGEST: usize = 120;
 
-/// What a member reports of itself.
+/// The status that a member reports of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// The id of its cluster.
@@ -29,7 +29,7 @@ pub struct Status {
     pub committed: u64,
     /// The last entry of the log that it has applied.
     pub applied: u64,
-    /// Whether it is a learner. etcd before 3.4 has no learners.
+    /// True if it is a learner. etcd before 3.4 has no learners.
     pub learner: bool,
     /// Its errors, such as alarms.
     pub errors: Vec<String>,
@@ -42,7 +42,7 @@ pub struct ListedMember {
     pub id: u64,
     /// Its name; empty until it has started for the first time.
     pub name: String,
-    /// Whether it is a learner.
+    /// True if it is a learner.
     pub learner: bool,
     /// Its client URLs, as texts of another machine.
     pub urls: Vec<String>,
@@ -76,8 +76,8 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// Whether something answered that does not speak HTTP, or not with this API. So does etcd's port for clients where HTTP
-    /// has a port of its own: gRPC answers 415 to a request that is not gRPC.
+    /// Returns true if something answered that does not speak HTTP, or not with this API. So does etcd's port for
+    /// clients where HTTP has a port of its own: gRPC answers 415 to a request that is not gRPC.
     pub fn is_other_protocol(&self) -> bool {
         match self {
             Self::Failed { code, .. } => matches!(code, 1 | 8 | 16 | 52 | 92),
@@ -86,7 +86,7 @@ impl ApiError {
         }
     }
 
-    /// Whether nobody answers, as while a member starts.
+    /// Returns true if nobody answers, as while a member starts.
     pub fn is_silence(&self) -> bool {
         matches!(self, Self::Failed { code: 7 | 28, .. })
     }

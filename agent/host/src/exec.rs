@@ -112,12 +112,12 @@ impl Invocation {
         Self { tool, args, limit: Duration::from_secs(60), dir: None }
     }
 
-    /// The same with another limit.
+    /// Sets another limit.
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// The same in this directory.
+    /// Sets the working directory.
     pub fn within(self, dir: AbsPath) -> Self {
         Self { dir: Some(dir), ..self }
     }
@@ -224,7 +224,7 @@ pub trait Runner: fmt::Debug {
         what.iter().map(|one| self.run(one, &mut |_| {})).collect()
     }
 
-    /// Whether the program is on this machine.
+    /// Returns true if the program is on this machine.
     fn has(&self, tool: Tool) -> bool;
 }
 

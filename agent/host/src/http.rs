@@ -30,7 +30,7 @@ pub enum HttpError {
     /// curl was not run, or its output has no status.
     #[error("asking {url}: {said}")]
     NoAnswer {
-        /// What was asked.
+        /// The URL that was asked.
         url: String,
         /// The reason.
         said: String,
@@ -42,7 +42,7 @@ pub enum HttpError {
         url: String,
         /// The error message of curl.
         said: String,
-        /// What to do about its exit code.
+        /// The cure for its exit code.
         cure: &'static str,
     },
 }

@@ -155,9 +155,9 @@ fn exchange_names(
     }
 }
 
-/// The same, if the other directory is immutable: it can't be renamed as long as it is. So the flag is cleared just
-/// before the exchange, and set again if the exchange fails. During that moment the flag protects nothing; the caller
-/// must make sure that the directory is safe without it.
+/// Exchanges both where the other directory is immutable: it can't be renamed as long as it is. So the flag is cleared
+/// just before the exchange, and set again if the exchange fails. During that moment the flag protects nothing; the
+/// caller must make sure that the directory is safe without it.
 pub fn exchange_for_immutable(
     dir: impl AsFd,
     name: impl AsRef<Path>,

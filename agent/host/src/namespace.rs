@@ -43,7 +43,7 @@ pub fn sees_mounts_of_pid1(host: &Host) -> io::Result<bool> {
 const OUR_MOUNTS: &str = "/proc/thread-self/mountinfo";
 const MOUNTS_OF_PID1: &str = "/proc/1/mountinfo";
 
-/// Whether a root mount of one list is a slave of a root mount of the other: proc_pid_mountinfo(5).
+/// Returns true if a root mount of one list is a slave of a root mount of the other: proc_pid_mountinfo(5).
 fn has_slave_of(ours: &[u8], of_pid1: &[u8]) -> bool {
     let groups = |list: &[u8], kind: &str| -> Vec<String> {
         let list = String::from_utf8_lossy(list).into_owned();

@@ -49,7 +49,8 @@ pub fn named(host: &Host, name: &str) -> io::Result<Vec<u32>> {
     Ok(pids.filter(|pid| comm(pid).trim_ascii_end() == name.as_bytes()).collect())
 }
 
-/// Whether this error for a file below `/proc/<pid>` means that the process has ended. `process` is that directory.
+/// Returns true if this error for a file below `/proc/<pid>` means that the process has ended. `process` is that
+/// directory.
 ///
 /// For a link, such as `cwd` or `ns/mnt`, the kernel reports EACCES if the process ends after the path was looked up
 /// (`proc_fd_access_allowed` in `fs/proc/base.c`, `proc_ns_get_link` in `fs/proc/namespaces.c`). So EACCES counts only
@@ -122,7 +123,7 @@ pub fn terminate(pid: u32) -> io::Result<()> {
 pub struct Asked(OwnedFd);
 
 impl Asked {
-    /// Whether it is known to have ended, even if its parent has not waited for it yet.
+    /// Returns true if it is known to have ended, even if its parent has not waited for it yet.
     pub fn has_ended(&self) -> bool {
         let mut watched = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         matches!(poll(&mut watched, PollTimeout::ZERO), Ok(1..))

@@ -124,7 +124,7 @@ impl Root {
         self.write_bytes_durably(path, text.as_bytes(), mode)
     }
 
-    /// The same with bytes.
+    /// Writes bytes.
     pub fn write_bytes_durably(&self, path: &AbsPath, bytes: &[u8], mode: u32) -> io::Result<()> {
         let target = self.locate(path.as_path());
         let dir = self.locate(path.parent().as_path());
@@ -191,8 +191,9 @@ impl Root {
     }
 }
 
-/// What to sync after a directory was made: the directory, each of its parents that is missing now, and the first one that
-/// exists. From the lowest up, so that a name that is on the disk leads to something that is there too.
+/// Returns the directories to sync after a directory was made: the directory, each of its parents that is missing now,
+/// and the first one that exists. From the lowest up, so that a name that is on the disk leads to something that is
+/// there too.
 fn to_sync(full: &Path) -> Vec<PathBuf> {
     let parents = || full.ancestors().skip(1).map(Path::to_owned);
     let missing = parents().take_while(|dir| !dir.is_dir()).count();

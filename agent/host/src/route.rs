@@ -60,7 +60,8 @@ fn leads_nowhere(errno: Errno) -> bool {
         .contains(&errno)
 }
 
-/// Whether all addresses of this name, or this address itself, are this machine's own. Only such an address can be bound.
+/// Returns true if all addresses of this name, or this address itself, are this machine's own. Only such an address can
+/// be bound.
 pub fn is_own(name: &str) -> io::Result<bool> {
     for address in (name, 0).to_socket_addrs()? {
         match UdpSocket::bind(address) {

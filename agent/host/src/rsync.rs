@@ -66,7 +66,7 @@ const OPTIONS: [&str; 17] = [
 ];
 
 /// Makes `to` the same as `from`: contents, owners by number, modes, times to the nanosecond, symbolic and hard links.
-/// What `from` doesn't have is deleted. Extended attributes, access control lists and special files are not copied; see
+/// Deletes what `from` doesn't have. Extended attributes, access control lists and special files are not copied; see
 /// [`super::tree::unsupported`]. Mounts below `from` are not entered. Both are absolute paths of directories. `to` is
 /// made if it is absent; its parent must exist.
 ///
@@ -121,9 +121,9 @@ pub enum RsyncError {
     /// rsync ended with an error. The files copied so far stay.
     #[error("copying with rsync: {cause}: {said}")]
     Failed {
-        /// What its exit code means.
+        /// The meaning of its exit code.
         cause: Cause,
-        /// What it said, with the names of files; on one line.
+        /// Its output, with the names of files, on one line.
         said: String,
     },
     /// A path that can't be passed to rsync.

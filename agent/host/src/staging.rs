@@ -44,7 +44,7 @@ use std::{
 };
 use terms::{AbsPath, Bytes};
 
-/// What a mount may write to the device.
+/// The writes of a mount to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Anything.
@@ -170,7 +170,7 @@ impl Staging {
         }
     }
 
-    /// Whether a mount with the options of etcd's may be made while this one is there.
+    /// Returns true if a mount with the options of etcd's may be made while this one is there.
     pub fn can_be_shared(&self) -> bool {
         self.can_be_shared
     }
@@ -346,7 +346,7 @@ fn refused(log: Mark, device: &Path, name: &str, source: io::Error) -> StagingEr
     StagingError::Refused { device: device.to_owned(), said, source }
 }
 
-/// What XFS has logged about the device, at most 8 lines.
+/// Returns the lines that XFS has logged about the device, at most 8 lines.
 fn said_by_xfs(messages: &[Message], name: &str) -> String {
     let begins = format!("XFS ({name}): ");
     let said = messages.iter().filter_map(|message| message.text.strip_prefix(&begins));

@@ -30,9 +30,9 @@ pub enum Stream {
 /// The texts that are kept while the terminal takes none. A run prints two or three for each step; further ones are lost.
 const KEPT: usize = 1024;
 
-/// Whether nobody reads any more what a write with this error was for: a pipe's other end is closed, or the terminal is. The kernel
-/// answers a write to a closed terminal with EIO (tty_write() in drivers/tty/tty_io.c), and a file on a failing disk has the
-/// same error.
+/// Returns true if nobody reads any more what a write with this error was for: a pipe's other end is closed, or the terminal
+/// is. The kernel answers a write to a closed terminal with EIO (tty_write() in drivers/tty/tty_io.c), and a file on a
+/// failing disk has the same error.
 pub fn reader_has_gone(error: &io::Error, to: impl AsFd) -> bool {
     // isatty(3) fails on a terminal that was closed.
     let is_character_device = || {
@@ -45,8 +45,8 @@ pub fn reader_has_gone(error: &io::Error, to: impl AsFd) -> bool {
     }
 }
 
-/// Whether a stream is the one that `$JOURNAL_STREAM` names: device and inode number in decimal, with a colon between
-/// (systemd.exec(5)).
+/// Returns true if a stream is the one that `$JOURNAL_STREAM` names: device and inode number in decimal, with a colon
+/// between (systemd.exec(5)).
 pub fn is_journal(stream: impl AsFd, journal_stream: &str) -> bool {
     fstat(stream).is_ok_and(|found| journal_stream == format!("{}:{}", found.st_dev, found.st_ino))
 }

@@ -8,7 +8,7 @@ use std::{
 };
 use tokio::process::Command;
 
-/// What stands for the node's name in a [`Via`].
+/// The placeholder for the node's name in a [`Via`].
 pub const NODE: &str = "{node}";
 
 /// How a command gets to a node: a command line with [`NODE`] in place of the node's name. The command for the node follows it.

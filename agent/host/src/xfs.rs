@@ -111,7 +111,7 @@ pub enum MakeError {
     Occupied {
         /// The device.
         device: String,
-        /// What was found, as mkfs.xfs says it: `appears to contain …`.
+        /// The finding, as mkfs.xfs says it: `appears to contain …`.
         found: String,
     },
     /// mkfs.xfs did not run, or failed for another reason.
@@ -200,7 +200,7 @@ fn pinned(version: Option<Version>) -> Vec<&'static str> {
     PINNED.iter().filter(|(since, _)| version >= Some(*since)).flat_map(|(_, option)| *option).collect()
 }
 
-/// What `mkfs.xfs` has found (xfsprogs `libxfs/topology.c`, `check_overwrite`):
+/// Returns the finding of `mkfs.xfs` (xfsprogs `libxfs/topology.c`, `check_overwrite`):
 /// `mkfs.xfs: /dev/sdb appears to contain an existing filesystem (ext4).`
 fn parse_occupied(stderr: &str) -> Option<String> {
     let at = stderr.find("appears to contain ")?;

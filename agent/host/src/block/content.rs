@@ -22,14 +22,14 @@ use crate::{Host, root::at as at_path, xfs::Superblock};
 use std::{collections::BTreeSet, io};
 use terms::FsUuid;
 
-/// What a device holds.
+/// The content of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Nothing: no signature, and zeros at both ends and at all places where known formats keep something.
     Blank,
     /// A finished XFS and nothing else.
     Xfs(Superblock),
-    /// What an interrupted `mkfs.xfs` left: everything on the device belongs to the expected UUID.
+    /// The remains of an interrupted `mkfs.xfs`: everything on the device belongs to the expected UUID.
     XfsUnfinished {
         /// That UUID.
         uuid: FsUuid,
@@ -150,7 +150,7 @@ pub(super) fn read_superblock(medium: &Medium) -> io::Result<Option<Superblock>>
     Ok(Superblock::parse(&medium.read(0, length as usize)?))
 }
 
-/// What was found at the known places.
+/// The findings at the known places.
 #[derive(Debug, Default)]
 struct Scan {
     /// Offsets of the blocks in which everything that isn't zero belongs to the expected UUID.

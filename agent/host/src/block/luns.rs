@@ -23,7 +23,7 @@ pub struct ShownLun {
     pub disk: Option<String>,
     /// The size of the disk; none before the kernel has read it.
     pub size: Option<Bytes>,
-    /// Whether it is a disk (SCSI device type 0).
+    /// True if it is a disk (SCSI device type 0).
     pub is_disk: bool,
 }
 

@@ -30,7 +30,7 @@ use std::{
 };
 use terms::{AbsPath, Bytes, Wwid};
 
-/// What the kernel and udev know about a disk.
+/// The facts that the kernel and udev have about a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
     /// Kernel name.
@@ -45,7 +45,7 @@ pub struct Disk {
     pub serial: Option<String>,
     /// Size.
     pub size: Bytes,
-    /// Whether the kernel refuses writes.
+    /// True if the kernel refuses writes.
     pub read_only: bool,
     /// Devices that are stacked upon it.
     pub holders: Vec<Holder>,
@@ -59,7 +59,8 @@ pub struct Disk {
     pub vendor: Option<String>,
     /// Model of a SCSI or NVMe disk.
     pub model: Option<String>,
-    /// What udev has found; none if udev has not applied its rules to the disk (yet): then its device node has no label of ours.
+    /// The properties that udev has found; none if udev has not applied its rules to the disk (yet): then its device
+    /// node has no label of ours.
     pub udev: Option<UdevRecord>,
 }
 
@@ -154,7 +155,7 @@ pub fn disks_of_host(host: &Host, host_no: u32) -> io::Result<Vec<String>> {
     Ok(disks)
 }
 
-/// What the SCSI layer reports about a disk.
+/// The SCSI layer's report about a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scsi {
     /// `running`, `blocked`, `transport-offline`, `offline` and others.

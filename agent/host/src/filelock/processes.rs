@@ -32,8 +32,8 @@ pub(super) struct Use {
 }
 
 impl Use {
-    /// Whether it is a descriptor that can write or has a lock. flock(2) takes an exclusive lock on a descriptor that
-    /// can only read, too.
+    /// Returns true if it is a descriptor that can write or has a lock. flock(2) takes an exclusive lock on a
+    /// descriptor that can only read, too.
     pub(super) fn is_for_writing(&self) -> io::Result<bool> {
         let How::Descriptor(info) = &self.how else { return Ok(false) };
         let Some(text) = vanished(fs::read(info)).map_err(|error| at(info, &error))? else {
@@ -122,7 +122,7 @@ fn parse_mapping(line: &[u8]) -> Option<Option<Use>> {
     Some(Some(Use { id, path: Path::new(OsStr::from_bytes(path)).to_owned(), how: How::Mapping }))
 }
 
-/// Whether a descriptor can write or carries a lock: proc_pid_fdinfo(5).
+/// Returns true if a descriptor can write or carries a lock: proc_pid_fdinfo(5).
 fn parse_fdinfo(text: &str) -> Option<bool> {
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
     let flags = u32::from_str_radix(flags.trim(), 8).ok()?;

@@ -75,8 +75,8 @@ pub fn lock_holders(host: &Host, path: impl AsRef<Path>) -> io::Result<Vec<Holde
     lock_holders_beside(host, path, false)
 }
 
-/// The same, where it is known already whether a process has the file open. Then a holder that can't be seen is left out:
-/// a process that inherited its lock has the file open.
+/// Returns the holders, where it is known already whether a process has the file open. Then a holder that can't be seen
+/// is left out: a process that inherited its lock has the file open.
 pub fn lock_holders_beside(host: &Host, path: impl AsRef<Path>, is_open: bool) -> io::Result<Vec<Holder>> {
     let full = host.root.locate(path);
     if xfs::is_shut_down(&full) {
@@ -94,8 +94,8 @@ pub fn lock_holders_beside(host: &Host, path: impl AsRef<Path>, is_open: bool) -
     Ok(found)
 }
 
-/// What processes have open of a directory and of everything below it, on the same filesystem:
-/// files, working directories, roots and mappings, also through bind mounts in other namespaces.
+/// Returns the files that processes have open in a directory and below it, on the same filesystem: files, working
+/// directories, roots and mappings, also through bind mounts in other namespaces.
 ///
 /// An empty list if there is no such directory. For errors and filesystems that have shut down see [`holders`].
 pub fn open_below(host: &Host, dir: impl AsRef<Path>) -> io::Result<Vec<Open>> {
@@ -120,8 +120,9 @@ pub fn open_below(host: &Host, dir: impl AsRef<Path>) -> io::Result<Vec<Open>> {
     Ok(found.into_iter().collect())
 }
 
-/// What processes have open on filesystems that have shut down. Such a filesystem doesn't report the inodes of its
-/// files, and a path may be that of another mount namespace. So the list may have files that the caller doesn't look for.
+/// Returns the files that processes have open on filesystems that have shut down. Such a filesystem doesn't report the
+/// inodes of its files, and a path may be that of another mount namespace. So the list may have files that the caller
+/// doesn't look for.
 fn left_open(host: &Host) -> io::Result<Vec<Open>> {
     let mut found = BTreeSet::new();
     processes::each_use(host, &mut |pid, used| {

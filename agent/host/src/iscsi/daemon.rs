@@ -7,7 +7,7 @@ use std::io;
 /// `CONFIG_FILE`, usr/config.h. iscsid reads it only when it starts.
 const FILE: &str = "/etc/iscsi/iscsid.conf";
 
-/// What iscsid reads in its place with our drop-in (units/etcd-lun-iscsid.conf.in).
+/// The file that iscsid reads in its place with our drop-in (units/etcd-lun-iscsid.conf.in).
 const OURS: &str = "/run/etcd-lun-iscsid.conf";
 /// The drop-in.
 const DROP_IN: &str = "/etc/systemd/system/iscsid.service.d/50-etcd-lun.conf";

@@ -44,7 +44,7 @@ impl IscsiError {
     }
 }
 
-/// What a portal has answered.
+/// The answer of a portal.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Announced {
     /// The targets, each at each of its portals.
@@ -77,7 +77,7 @@ pub fn discover(
     set_credentials(host, portal, chap).map_err(&io)?;
     let answer = match run(&["-I", INTERFACE, "-D", "-o", "nonpersistent"], limit) {
         Ok(output) => Ok(parse_discovered(&output.stdout)),
-        // The same exit code as for a portal without targets (usr/discovery.c, `setup_portal`).
+        // iscsiadm has this exit code for a portal without targets (usr/discovery.c, `setup_portal`).
         Err(IscsiError::Exit { exit: IscsiExit::NothingFound, said, .. }) if said.contains(NO_ADDRESS) => {
             Err(IscsiError::Unresolved { portal: portal.clone(), said })
         }
@@ -94,7 +94,7 @@ pub fn discover(
     Ok(found)
 }
 
-/// What iscsiadm says of a portal whose name it cannot resolve.
+/// iscsiadm's message for a portal with a name that it cannot resolve.
 const NO_ADDRESS: &str = "cannot resolve host name";
 
 fn set_credentials(host: &Host, portal: &Portal, chap: Option<&Chap>) -> io::Result<()> {

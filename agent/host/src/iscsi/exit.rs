@@ -95,7 +95,7 @@ pub enum IscsiError {
     /// iscsiadm ended with an exit code other than 0.
     #[error("{doing}: iscsiadm exited with {} ({}): {said}", .exit.code(), .exit.meaning())]
     Exit {
-        /// What was tried.
+        /// The command that was tried.
         doing: String,
         /// The code.
         exit: IscsiExit,
@@ -105,7 +105,7 @@ pub enum IscsiError {
     /// iscsiadm did not run to its end.
     #[error("{doing}")]
     Exec {
-        /// What was tried.
+        /// The command that was tried.
         doing: String,
         /// The reason.
         source: ExecError,
@@ -113,7 +113,7 @@ pub enum IscsiError {
     /// A file of open-iscsi's database could not be read or written.
     #[error("{doing}")]
     Io {
-        /// What was tried.
+        /// The command that was tried.
         doing: String,
         /// The reason.
         source: io::Error,
@@ -133,21 +133,21 @@ pub enum IscsiError {
     Unresolved {
         /// The portal.
         portal: Portal,
-        /// What iscsiadm said.
+        /// The output of iscsiadm.
         said: String,
     },
     /// The output of iscsiadm, or a file of its database, is not in a known format.
     #[error("{doing}: found {found}")]
     Unexpected {
-        /// What was tried.
+        /// The command that was tried.
         doing: String,
-        /// What was found.
+        /// The finding.
         found: String,
     },
     /// This open-iscsi doesn't know an algorithm of CHAP that was asked for.
     #[error("{doing}: no {alg} in {file}: this node's open-iscsi doesn't know that algorithm")]
     UnknownAlg {
-        /// What was tried.
+        /// The command that was tried.
         doing: String,
         /// The algorithm, as `node.session.auth.chap_algs` names it.
         alg: String,

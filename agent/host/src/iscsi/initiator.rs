@@ -17,8 +17,8 @@ fn parse_name(text: &str) -> Option<String> {
     value_of(text, "InitiatorName")
 }
 
-/// What the first line says that sets this key. The line is parsed as tolerantly as iscsid does it (`cfg_get_string_param`,
-/// usr/iscsi_util.c): the key may be anywhere before the `=`, but not after a `#`.
+/// Returns the value of the first line that sets this key. The line is parsed as tolerantly as iscsid does it
+/// (`cfg_get_string_param`, usr/iscsi_util.c): the key may be anywhere before the `=`, but not after a `#`.
 pub(super) fn value_of(text: &str, key: &str) -> Option<String> {
     let value = |line: &str| {
         let (before, after) = line.split_once(key)?;

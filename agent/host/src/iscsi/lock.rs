@@ -141,7 +141,7 @@ mod tests {
         let host = &fixture.host;
         let write = host.root.locate("/run/lock/iscsi/lock.write");
         let lock = DatabaseLock::take(host).unwrap();
-        // What iscsiadm would do now.
+        // iscsiadm would do this now.
         let iscsiadm = host.root.locate("/run/lock/iscsi/lock");
         fs::write(&iscsiadm, "").unwrap();
         assert_eq!(fs::hard_link(&iscsiadm, &write).unwrap_err().kind(), io::ErrorKind::AlreadyExists);

@@ -60,10 +60,10 @@ fn parse_records(text: &str) -> Result<Record, String> {
     }
 }
 
-/// What a record of ours holds beside open-iscsi's defaults and the credentials.
+/// The settings of our records beside open-iscsi's defaults and the credentials.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// The same in every record that etcd-lun has ever made.
+    /// This line is in every record that etcd-lun has ever made.
     pub fixed: &'a [(&'a str, &'a str)],
     /// From the config.
     pub of_config: &'a [(&'a str, &'a str)],

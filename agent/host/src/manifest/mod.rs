@@ -29,7 +29,7 @@ use rustix::{
 use std::{fmt, io};
 use terms::AbsPath;
 
-/// What [`put_back`] found and did.
+/// The result of [`put_back`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutBack {
     /// The parked file is back.

@@ -27,7 +27,7 @@ impl Kubernetes {
         }
     }
 
-    /// What is in the two places, as an interrupted run or someone else left it.
+    /// The content of the two places, as an interrupted run or someone else left it.
     fn with(test: &str, manifest: Option<&str>, parked: Option<&str>) -> Self {
         let new = Self::new(test);
         let texts = [(&new.manifest, manifest), (&new.parked, parked)];
@@ -210,7 +210,7 @@ fn a_try_moves_nothing_and_leaves_nothing() {
     fs::write(kubernetes.at(parked), "older").unwrap();
     try_it().unwrap();
     assert_eq!(kubernetes.texts(), (Some("pod".into()), Some("older".into())));
-    // What is in the way is an error, and the manifest stays.
+    // An entry in the way is an error, and the manifest stays.
     fs::remove_dir_all(kubernetes.at(&parked.parent())).unwrap();
     fs::write(kubernetes.at(&parked.parent()), "").unwrap();
     assert!(try_it().is_err());

@@ -43,9 +43,9 @@ pub struct Mount {
     pub options: Vec<String>,
     /// Type of the filesystem.
     pub fs_type: String,
-    /// What is mounted, as the caller of mount(2) named it; may be empty.
+    /// The source of the mount, as the caller of mount(2) named it; may be empty.
     pub source: String,
-    /// Whether mounts and unmounts elsewhere never reach it (`mount_namespaces(7)`, private).
+    /// True if mounts and unmounts elsewhere never reach it (`mount_namespaces(7)`, private).
     pub private: bool,
     /// Options of the filesystem, the same for all its mounts.
     pub super_options: Vec<String>,
@@ -101,8 +101,8 @@ fn holders(host: &Host, spared: &[PathBuf], wanted: impl Fn(&Mount) -> bool) -> 
     Ok(all.into_iter().map(|((), holder)| holder).collect())
 }
 
-/// The same for mounts of these devices, with a value for each mount that is wanted. Of other devices a line is read only as far as
-/// its device number, because there are tens of thousands of lines.
+/// Returns the mounts of these devices, with a value for each mount that is wanted. Of other devices a line is read
+/// only as far as its device number, because there are tens of thousands of lines.
 fn holders_by<T>(
     host: &Host,
     spared: &[PathBuf],

@@ -26,7 +26,7 @@ pub(super) const SYSTEMD: &str = "org.freedesktop.systemd1";
 /// How long a question may take. It is libdbus's own limit for the answer to a call.
 pub(super) const ASK_LIMIT: Duration = Duration::from_secs(25);
 
-/// What this program uses of systemd's manager: org.freedesktop.systemd1(5), as of systemd 252.
+/// The calls of systemd's manager that this program uses: org.freedesktop.systemd1(5), as of systemd 252.
 #[zbus::proxy(
     interface = "org.freedesktop.systemd1.Manager",
     default_service = "org.freedesktop.systemd1",

@@ -24,7 +24,7 @@ pub enum SystemdError {
     /// The job has ended, and the unit is not as it should be.
     #[error("{doing} {unit} failed: it is `{state}` now (`{result}`); see `journalctl -u {unit}`")]
     JobFailed {
-        /// What the job was to do, a gerund.
+        /// The job's act, a gerund.
         doing: &'static str,
         /// The unit.
         unit: String,
@@ -36,7 +36,7 @@ pub enum SystemdError {
     /// The time limit was reached. A queued job continues in systemd.
     #[error("{doing} {unit} did not end within {} s; see `systemctl status {unit}` and `systemctl list-jobs`", .limit.as_secs())]
     TimedOut {
-        /// What was to be done, a gerund.
+        /// The act, a gerund.
         doing: &'static str,
         /// The unit.
         unit: String,
@@ -46,7 +46,7 @@ pub enum SystemdError {
     /// This program was interrupted. A queued job continues in systemd.
     #[error("interrupted while {doing} {unit}")]
     Interrupted {
-        /// What was to be done, a gerund.
+        /// The act, a gerund.
         doing: &'static str,
         /// The unit.
         unit: String,
@@ -54,17 +54,17 @@ pub enum SystemdError {
     /// Access was denied: the caller is not root, or SELinux denies it.
     #[error("{doing} is not allowed: {said}; run as root, and see `ausearch -m user_avc,avc -ts recent`")]
     Denied {
-        /// What was to be done, and with which unit.
+        /// The act, and its unit.
         doing: String,
-        /// What the bus or PID 1 said.
+        /// The answer of the bus or of PID 1.
         said: String,
     },
     /// Everything else: masked, conflicting, garbled.
     #[error("{doing}: {said}")]
     Other {
-        /// What was to be done, and with which unit.
+        /// The act, and its unit.
         doing: String,
-        /// What the bus or PID 1 said.
+        /// The answer of the bus or of PID 1.
         said: String,
     },
 }

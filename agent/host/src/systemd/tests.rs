@@ -402,7 +402,7 @@ fn nobody_there() {
     assert!(matches!(units(&machine.host, &["x.service"]), Err(SystemdError::NoBus { .. })));
 }
 
-/// What comes of a start over a bus that says these bytes, and then nothing for as long as `silent`.
+/// Returns the result of a start over a bus that says these bytes, and then nothing for as long as `silent`.
 fn started(bytes: &[u8], silent: bool) -> String {
     let (base, socket) = base_of(&format!("peer-{}-{silent}", bytes.len()));
     let listener = UnixListener::bind(&socket).unwrap();

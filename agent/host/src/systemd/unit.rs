@@ -25,19 +25,19 @@ pub struct Unit {
     pub wants: Vec<String>,
     /// Units that it starts, and without which it does not start.
     pub requires: Vec<String>,
-    /// Whether the files have changed since they were loaded.
+    /// True if the files have changed since they were loaded.
     pub need_daemon_reload: bool,
-    /// Whether a job for it is queued or runs.
+    /// True if a job for it is queued or runs.
     pub job_pending: bool,
     /// The main process of a service, while there is one.
     pub main_pid: Option<u32>,
     /// How the last run of a service or mount ended: `success`, `exit-code`, `timeout` and others.
     pub result: Option<String>,
-    /// What a mount unit mounts; nothing for other types.
+    /// The mount of a mount unit; nothing for other types.
     pub mount: Option<MountProperties>,
 }
 
-/// What a mount unit mounts: the kernel's view while it is mounted, that of the file otherwise.
+/// The mount of a mount unit: the kernel's view while it is mounted, that of the file otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountProperties {
     /// The source.
@@ -49,17 +49,17 @@ pub struct MountProperties {
 }
 
 impl Unit {
-    /// Whether PID 1 found the unit at all, be it masked or broken.
+    /// Returns true if PID 1 found the unit at all, be it masked or broken.
     pub fn exists(&self) -> bool {
         self.load_state != "not-found"
     }
 
-    /// Whether it runs, or is mounted.
+    /// Returns true if it runs, or is mounted.
     pub fn is_active(&self) -> bool {
         matches!(self.active_state.as_str(), "active" | "reloading")
     }
 
-    /// Whether it is fully down. Not the opposite of active: between the two it starts or stops.
+    /// Returns true if it is fully down. Not the opposite of active: between the two it starts or stops.
     pub fn is_stopped(&self) -> bool {
         matches!(self.active_state.as_str(), "inactive" | "failed")
             && self.main_pid.is_none()

@@ -6,7 +6,7 @@ use terms::{Bytes, Fingerprint};
 /// How much of a file is read at a time: large enough to be fast on any disk.
 pub(super) const CHUNK: usize = 1 << 20;
 
-/// What a tree held while it was read.
+/// The content of a tree while it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Summary {
     /// Regular files; several names of one file count once.
@@ -47,7 +47,7 @@ pub enum TreeError {
     Unsupported {
         /// The entry.
         file: String,
-        /// What it is or has, and the cure.
+        /// The fault of the entry, and the cure.
         found: String,
     },
     /// The two trees differ; this is the first difference.
@@ -55,7 +55,7 @@ pub enum TreeError {
     Different {
         /// The entry, relative to both roots.
         file: String,
-        /// What differs, and on which side.
+        /// The difference, and on which side it is.
         found: String,
     },
     /// An entry of the copy could not be made, written or synced.
@@ -82,8 +82,8 @@ pub enum TreeError {
 }
 
 impl TreeError {
-    /// Whether it means that someone writes to a tree, or that a tree was written since it was copied. A second try may
-    /// succeed then. An entry that cannot be found was in its directory a moment before.
+    /// Returns true if it means that someone writes to a tree, or that a tree was written since it was copied. A second
+    /// try may succeed then. An entry that cannot be found was in its directory a moment before.
     pub fn is_a_change(&self) -> bool {
         match self {
             Self::Changing { .. } | Self::Different { .. } => true,
@@ -135,7 +135,7 @@ impl Side {
 }
 
 impl fmt::Display for Side {
-    /// What follows a path.
+    /// The text after a path.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Only => "",

@@ -24,7 +24,7 @@ use std::{
 /// A time as the filesystem stores it: seconds and nanoseconds.
 pub(super) type Moment = (i64, u32);
 
-/// What is known about an entry without reading it.
+/// The metadata of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Meta {
     pub kind: FileType,
@@ -220,7 +220,7 @@ pub(super) fn look(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Meta> {
 }
 
 impl Meta {
-    /// Whether both are on one mount of one filesystem.
+    /// Returns true if both are on one mount of one filesystem.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         self.place == other.place
     }

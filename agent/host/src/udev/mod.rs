@@ -20,7 +20,7 @@ pub use monitor::Monitor;
 use super::Host;
 use std::{collections::BTreeMap, io};
 
-/// What udev has found out about a device.
+/// The properties that udev has found of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UdevRecord {
     /// Symbolic links that it made, relative to `/dev`, sorted.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::block::places::places;
 
-/// Whether a format is still recognised without its first MiB.
+/// The recognition of a format without its first MiB.
 #[derive(Clone, Copy, PartialEq)]
 enum Left {
     /// It is recognised.

@@ -61,7 +61,7 @@ impl Bench {
         probe(&self.host, "img", None).unwrap()
     }
 
-    /// The same, with a blkid that ends with this code and prints nothing.
+    /// Returns a host with a blkid that ends with this code and prints nothing.
     fn probe_as(&self, code: i32) -> Content {
         let host =
             Host::fixture(self.host.root.clone(), Box::new(Scripted(Output { code, ..Output::default() })));

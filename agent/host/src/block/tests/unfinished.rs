@@ -22,8 +22,8 @@ impl Random {
     }
 }
 
-/// What mkfs.xfs left must be recognised with the expected UUID, must be foreign with any other, and must be cleared so
-/// that mkfs.xfs accepts the device again. Counts the outcomes: blank, unfinished, finished.
+/// The remains of mkfs.xfs must be recognised with the expected UUID, must be foreign with any other, and must be
+/// cleared so that mkfs.xfs accepts the device again. Counts the outcomes: blank, unfinished, finished.
 fn judge(host: &Host, name: &str, what: &str, counts: &mut [u32; 3]) {
     match probe(host, name, Some(&uuid())).unwrap() {
         Content::Blank => counts[0] += 1,

@@ -34,7 +34,7 @@ pub(super) const THREADS: usize = 4;
 /// How often the caller is told what was read.
 const TELL: Duration = Duration::from_millis(250);
 
-/// Whether somebody may write to the source.
+/// The state of the source: somebody may write to it, or nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// etcd serves from it. What changes is left for a later pass. Only one thread works: etcd needs the same processors and the
@@ -46,7 +46,7 @@ pub enum Source {
     AtRest,
 }
 
-/// What a pass does, as it goes on.
+/// The progress of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// So many bytes of the source were read.
@@ -55,7 +55,7 @@ pub enum Progress {
     Synced(u64),
 }
 
-/// What was done for one file.
+/// The result for one file.
 #[derive(Debug)]
 pub(super) struct Done {
     /// The hash of the content, which means something only for a source at rest.
@@ -188,7 +188,7 @@ struct Piece {
     written: u64,
 }
 
-/// What the threads of a batch share.
+/// The state that the threads of a batch share.
 #[derive(Debug)]
 struct Shared {
     /// The job that a thread takes next.
@@ -216,12 +216,12 @@ impl Drop for Running<'_> {
     }
 }
 
-/// What the threads do until the next sync.
+/// The work of the threads until the next sync.
 #[derive(Debug)]
 struct Batch<'a> {
     pair: &'a Pair<'a>,
     ledger: &'a Ledger,
-    /// What the device was seen to hold.
+    /// The blocks that the device was seen to hold.
     known: &'a [u128],
     /// The size that the copy had.
     old: u64,
@@ -280,7 +280,7 @@ impl Batch<'_> {
         (at, usize::try_from(self.pair.meta.size - at).map_or(CHUNK, |rest| rest.min(CHUNK)))
     }
 
-    /// What one thread does: it takes the next job until there is none left. It reads back and writes by turns.
+    /// Takes the next job until there is none left. It reads back and writes by turns.
     fn jobs(&self, shared: &Shared) -> Result<(Vec<Piece>, Duration), TreeError> {
         let size = usize::try_from(self.pair.meta.size).map_or(CHUNK, |size| size.min(CHUNK));
         let (mut ours, mut theirs) = (Buffer::new(size), Buffer::new(size));

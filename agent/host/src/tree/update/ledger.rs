@@ -5,7 +5,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::HashMap;
 use terms::{BLOCK, block_hash};
 
-/// What the device of a copy was seen to hold. It lives for one run.
+/// The blocks that the device of a copy was seen to hold. It lives for one run.
 #[derive(Debug)]
 pub struct Ledger {
     seed: u64,
@@ -14,7 +14,7 @@ pub struct Ledger {
     pass: u32,
 }
 
-/// What was seen of one file of the copy.
+/// The blocks that were seen of one file of the copy.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// The inode on the copy.
@@ -26,7 +26,7 @@ pub(super) struct Seen {
     pass: u32,
 }
 
-/// What makes the blocks of a file the proof of its content.
+/// The facts that make the blocks of a file the proof of its content.
 #[derive(Debug)]
 pub(super) struct AtRest {
     /// The source when its blocks were held against those of the device.
@@ -87,7 +87,7 @@ impl Ledger {
         }
     }
 
-    /// What is known of a file.
+    /// Returns the known blocks of a file.
     pub(super) fn get(&self, path: &[u8]) -> Option<&Seen> {
         self.files.get(path)
     }

@@ -35,7 +35,7 @@ use shape::{Need, Shape, metadata};
 use std::{ffi::CString, num::NonZero, os::unix::fs::FileExt as _, thread, time::Duration};
 use terms::BLOCK;
 
-/// What a pass has done.
+/// The result of a pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     /// So many bytes of the source were read.
@@ -152,7 +152,7 @@ pub fn settle(
     })
 }
 
-/// The same file, and not written since.
+/// The identity and the times of a file: equal if it is the same file and was not written since.
 fn same(before: &Meta, now: &Meta) -> bool {
     let of = |meta: &Meta| (meta.inode, meta.size, meta.mtime, meta.ctime);
     of(before) == of(now)

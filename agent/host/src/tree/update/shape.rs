@@ -34,7 +34,7 @@ pub(super) struct Shape {
     pub(super) shared: Vec<Vec<u8>>,
 }
 
-/// What an entry of the source needs on the copy.
+/// The change that an entry of the source needs on the copy.
 #[derive(Debug)]
 pub(super) enum Need {
     /// Nothing more.
