@@ -9,7 +9,7 @@ use super::{
     secrets,
     show_config::{self, Files, Skipped},
 };
-use config::{Config, ConfigError, EXAMPLE, FRAGMENTS, NodeRow, Pool, SecretSource, Source};
+use config::{Config, ConfigError, EXAMPLE, FRAGMENTS, NodeRow, Pool, SecretSource, Source, Target};
 use host::{Host, iscsi};
 use node::Identity;
 use schemars::JsonSchema;
@@ -135,34 +135,29 @@ fn files(host: &Host, file: Option<&Path>, sources: &[Source]) -> Result<Files, 
     Ok(Files { read, not_read })
 }
 
-/// Warnings of files with a secret that others than root can read. A file that is not on this machine has none.
+/// A warning of a file with a secret that others than root can read. A file that is not on this machine has none.
+fn open_to_others(host: &Host, path: &Path) -> Option<String> {
+    let mode = host.root.mode(path).ok().flatten().filter(|mode| mode & 0o077 != 0)?;
+    let path = path.display();
+    Some(format!("has mode {mode:04o}, so others can read it: run `chmod 0600 {path}`"))
+}
+
+/// Warnings of all such files.
 fn readable_by_others(host: &Host, pool: &Pool, sources: &[Source]) -> Vec<String> {
-    let open = |path: &str| host.root.mode(path).ok().flatten().filter(|mode| mode & 0o077 != 0);
-    let cure = |path: &str, mode: u32| {
-        format!("has mode {mode:04o}, so others can read it: run `chmod 0600 {path}`")
-    };
     let mut found = Vec::new();
-    for (table, secret) in pool
-        .storage
-        .target()
-        .into_iter()
-        .flat_map(|target| target.chaps())
-        .flat_map(|(table, chap)| chap.secrets().map(move |secret| (table, secret)))
-    {
-        match secret {
-            SecretSource::File(path) => {
-                let mode = open(path.as_str());
-                found.extend(mode.map(|mode| format!("`{table}`: {path} {}", cure(path.as_str(), mode))));
-            }
-            SecretSource::Inline(secret) => {
-                for source in sources.iter().filter(|source| secret.is_in(&source.text)) {
-                    let mode = open(&source.path);
-                    found.extend(mode.map(|mode| {
-                        format!("`{table}`: {} holds a secret and {}", source.path, cure(&source.path, mode))
-                    }));
+    for (table, chap) in pool.storage.target().into_iter().flat_map(Target::chaps) {
+        for secret in chap.secrets() {
+            let (files, has): (Vec<&str>, _) = match secret {
+                SecretSource::File(path) => (vec![path.as_str()], ""),
+                SecretSource::Inline(secret) => {
+                    let with = sources.iter().filter(|source| secret.is_in(&source.text));
+                    (with.map(|source| source.path.as_str()).collect(), "holds a secret and ")
                 }
-            }
-            SecretSource::Credential(_) => {}
+                SecretSource::Credential(_) => continue,
+            };
+            found.extend(files.into_iter().filter_map(|path| {
+                Some(format!("`{table}`: {path} {has}{}", open_to_others(host, Path::new(path))?))
+            }));
         }
     }
     found
@@ -198,11 +193,7 @@ fn given_secrets(host: &Host, pool: &Pool, from: Option<&Path>) -> Result<Vec<St
     let mut warnings = secrets::judge(target, &files)?;
     for (path, _) in &files {
         let found = secrets::place(path, Some(from))?;
-        let mode = host.root.mode(&found).ok().flatten().filter(|mode| mode & 0o077 != 0);
-        warnings.extend(mode.map(|mode| {
-            let found = found.display();
-            format!("{found} has mode {mode:04o}, so others can read it: run `chmod 0600 {found}`")
-        }));
+        warnings.extend(open_to_others(host, &found).map(|said| format!("{} {said}", found.display())));
     }
     Ok(warnings)
 }

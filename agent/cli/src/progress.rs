@@ -120,28 +120,15 @@ impl Watcher for Progress<'_> {
 
     fn ended(&mut self, step: &Step, outcome: Result<&str, &str>, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        match outcome {
-            Ok(what) => {
-                tracing::info!(
-                    STEP = step.id(),
-                    DURATION_US = micros,
-                    "{} {} done: {what}",
-                    self.place,
-                    step.id()
-                );
-                self.line_for_all(&format!("      {what} ({:.1} s)", took.as_secs_f32()));
-            }
-            Err(why) => {
-                tracing::info!(
-                    STEP = step.id(),
-                    DURATION_US = micros,
-                    "{} {} failed: {why}",
-                    self.place,
-                    step.id()
-                );
-                self.line_for_all("      failed");
-            }
-        }
+        let (end, what) = match outcome {
+            Ok(what) => ("done", what),
+            Err(why) => ("failed", why),
+        };
+        tracing::info!(STEP = step.id(), DURATION_US = micros, "{} {} {end}: {what}", self.place, step.id());
+        self.line_for_all(&match outcome {
+            Ok(what) => format!("      {what} ({:.1} s)", took.as_secs_f32()),
+            Err(_) => "      failed".into(),
+        });
         self.last = None;
     }
 
