@@ -2,6 +2,8 @@
 //! its command line first, so that nobody depends on this program.
 #![allow(clippy::disallowed_methods, reason = "it runs the checkout's own scripts")]
 
+mod commits;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -24,7 +26,7 @@ enum Verb {
         #[arg(long)]
         release: bool,
     },
-    /// Check the form, the lints and the tests that need neither root nor a virtual machine.
+    /// Check the form, the lints, the language of new commits, and the tests that need neither root nor a virtual machine.
     Check,
     /// Run all tests, as CI does. As root.
     Test,
@@ -32,6 +34,9 @@ enum Verb {
     Scenario {
         /// Texts of their names, such as `migrate/`. Without one, print all names.
         names: Vec<String>,
+        /// Play the core and this share of the others, as a run of all tests does.
+        #[arg(long, conflicts_with = "names")]
+        share: Option<usize>,
         /// How many nodes play at the same time.
         #[arg(long, default_value_t = 1)]
         lanes: usize,
@@ -60,6 +65,20 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         words: Vec<String>,
     },
+    /// Build the program for aarch64, and test it while qemu-user emulates the processor. As root.
+    Emulated,
+    /// Check what a panic of the released build prints.
+    Backtrace,
+    /// Change the protocol in small ways, and see that tests notice (cargo-mutants).
+    Mutants {
+        /// The options of tests/model/mutants.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Check the metrics and rules with Prometheus. As root.
+    Metrics,
+    /// Check the SELinux module with the policy tools.
+    Policy,
     /// Make all files of a release.
     Release {
         /// The options of packaging/release.
@@ -75,11 +94,15 @@ fn main() -> Result<()> {
         Verb::Check => {
             run(&["cargo", "fmt", "--all", "--check"])?;
             run(&["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+            commits::check()?;
             run(&["cargo", "test"])
         }
         Verb::Test => run(&["tests/all"]),
-        Verb::Scenario { names, .. } if names.is_empty() => bed(&["suite", "--list"]),
-        Verb::Scenario { names, lanes } => {
+        Verb::Scenario { share: Some(share), lanes, .. } => {
+            bed(&["suite", "--lanes", &lanes.to_string(), "--share", &share.to_string()])
+        }
+        Verb::Scenario { names, .. } if names.is_empty() => bed(&["suite", "--list", "--only", "/"]),
+        Verb::Scenario { names, lanes, .. } => {
             bed(&["suite", "--lanes", &lanes.to_string(), "--only", &names.join(",")])
         }
         Verb::Shell => bed(&["shell"]),
@@ -96,10 +119,18 @@ fn main() -> Result<()> {
             let agent = built(&["packaging/build"])?;
             on_nodes("measure", &words.iter().map(String::as_str).collect::<Vec<_>>(), &agent)
         }
-        Verb::Release { words } => {
-            run(&[vec!["packaging/release"], words.iter().map(String::as_str).collect()].concat())
-        }
+        Verb::Emulated => run(&["tests/native/emulated"]),
+        Verb::Backtrace => run(&["tests/native/backtrace"]),
+        Verb::Metrics => run(&["tests/root/metrics"]),
+        Verb::Policy => run(&["selinux/check", "--mutants"]),
+        Verb::Mutants { words } => with_words("tests/model/mutants", &words),
+        Verb::Release { words } => with_words("packaging/release", &words),
     }
+}
+
+/// Runs a script with the options that were given.
+fn with_words(script: &str, words: &[String]) -> Result<()> {
+    run(&[vec![script], words.iter().map(String::as_str).collect()].concat())
 }
 
 /// The tests that write pages: the package, the test, and its filter.

@@ -1,36 +1,63 @@
-//! The scenarios that every run of the tests plays.
+//! The scenarios that a run of all tests plays: a core, and a share of the others.
 //!
-//! All scenarios take an emulated node hours, and a run of all tests is to end within an hour on two processors. So every run plays
-//! these: what only real parts can show, once. The others are played by name (`--only`), all of them before a release (`--only /`).
-//! Many of them are a kind once more, with another target, another fault or another moment. In none of these are: multipath, a
-//! local disk instead of a LUN, a second session to the target, a LUN that changes its size, a cluster of several nodes, recorded
-//! power cuts, each check of `health` by itself, `bench`, what blkid knows (`content/*`), a record that is lost, a disk of the node
-//! that goes back in time (`restored/*`), and what the service does later than at a boot under SELinux (`selinux/service`).
-//!
-//! `tests/model` has every moment of the protocol, `tests/root/units.rs` the mount unit under a real PID 1, and
-//! `tests/root/cluster.rs` the findings of a real cluster. The older node plays `rollback/cut-after-the-commit-then-a-boot`.
+//! All scenarios take an emulated node hours, and a run of all tests is to end within 40 minutes on two processors. So every run
+//! plays what only real parts can show, once, and one of fifteen shares of the others. Which share that is, the number of commits
+//! says (`tests/all`): fifteen commits in a row play every scenario.
 
-/// Their names.
+/// The scenarios of every run.
 pub const CORE: &[&str] = &[
     // Boots. They come first, because they take longest.
     "selinux/enforcing",
     "boot/target-off",
-    "delivery/image",
-    // The target, the network and the LUN fail while etcd runs, or in the middle of a migration.
-    "faults/mounted-elsewhere",
+    // The target, the network and the LUN fail in the middle of a migration, and while etcd runs.
     "faults/cut-off",
-    "faults/filesystem-shut-down",
     // What a person meets.
     "terminal/closed-at-each-step",
     "pod/agent-killed-while-etcd-is-stopped",
     "migrate/no-committed-write-is-lost-and-nothing-is-done-twice",
     "rollback/refused",
-    "lun/not-the-one",
-    "lun/number-of-the-array",
     "login/ways-in",
-    "copy/unreadable-file",
-    "config/cannot-be-meant",
-    "secret/during-a-migration",
-    "tools/unfit-node",
-    "tour/as-the-page-says",
 ];
+
+/// How many shares there are.
+pub const SHARES: usize = 15;
+
+/// The names of the core and of a share, in their order. Neighbours in the list are alike and take about as long, so each goes to
+/// the next share.
+pub fn with_share<'a>(all: &[&'a str], share: usize) -> Vec<&'a str> {
+    let mut position = 0;
+    let is_played = |name: &&&str| {
+        if CORE.contains(*name) {
+            return true;
+        }
+        position += 1;
+        (position - 1) % SHARES == share % SHARES
+    };
+    all.iter().filter(is_played).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenarios;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn any_fifteen_shares_in_a_row_have_every_scenario() {
+        let scenarios = scenarios::all();
+        let all: Vec<_> = scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
+        for first in [0, 1, 14, 917] {
+            let seen: BTreeSet<_> =
+                (first..first + SHARES).flat_map(|share| with_share(&all, share)).collect();
+            assert_eq!(seen, all.iter().copied().collect(), "from share {first}");
+        }
+        // So many take 40 minutes.
+        for share in 0..SHARES {
+            let played = with_share(&all, share);
+            assert!(
+                CORE.iter().all(|name| played.contains(name)) && played.len() <= 16,
+                "{share}: {played:?}"
+            );
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use nodes::bed::Bed;
-use nodes::core::CORE;
+use nodes::core::{self, SHARES};
 use nodes::image::Image;
 use nodes::lanes::{self, Claims};
 use nodes::node::Node;
@@ -48,9 +48,12 @@ enum Verb {
         #[arg(long)]
         agent: PathBuf,
         /// Play the scenarios whose name contains this text. Separate several texts with commas; one match is
-        /// enough. `/` plays all of them, which takes hours. Without this the core is played.
+        /// enough. `/` plays all of them, which takes hours. Without this the core and a share of the others are played.
         #[arg(long, default_value = "")]
         only: String,
+        /// Which of the fifteen shares is played with the core. A larger number begins again with the first.
+        #[arg(long, default_value_t = 0)]
+        share: usize,
         /// Print the scenarios' names and play none.
         #[arg(long)]
         list: bool,
@@ -78,8 +81,8 @@ fn main() -> ExitCode {
             let play = if write_tour { tour::write } else { demo::play };
             Bed::make().and_then(|bed| play(&bed, &agent)).map(|()| ExitCode::SUCCESS)
         }
-        Verb::Suite { agent, only, list, lanes, claims } => {
-            suite(&agent, &only, list, lanes, claims.as_deref())
+        Verb::Suite { agent, only, share, list, lanes, claims } => {
+            suite(&agent, &only, share % SHARES, list, lanes, claims.as_deref())
         }
         Verb::Prepare => prepare().map(|()| ExitCode::SUCCESS),
         Verb::Clean => ledger::sweep().map(|runs| {
@@ -104,24 +107,27 @@ fn shell(options: &ShellOptions) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The scenarios whose names contain one of the texts; without a text the core, and with `/` all of them.
-fn chosen(only: &str) -> Vec<Scenario> {
-    let mut scenarios = scenarios::all();
-    scenarios.retain(|scenario| match only {
-        "" => CORE.contains(&scenario.name.as_str()),
+/// The scenarios whose names contain one of the texts; without a text the core and a share, and with `/` all of them.
+fn chosen(only: &str, share: usize) -> Vec<Scenario> {
+    let scenarios = scenarios::all();
+    let all: Vec<_> = scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
+    let shared: Vec<_> = core::with_share(&all, share).into_iter().map(String::from).collect();
+    let is_chosen = |scenario: &Scenario| match only {
+        "" => shared.contains(&scenario.name),
         _ => only.split(',').any(|part| scenario.name.contains(part)),
-    });
-    scenarios
+    };
+    scenarios.into_iter().filter(is_chosen).collect()
 }
 
 fn suite(
     agent: &Path,
     only: &str,
+    share: usize,
     list: bool,
     lanes: Option<usize>,
     claims: Option<&Path>,
 ) -> Result<ExitCode> {
-    let scenarios = chosen(only);
+    let scenarios = chosen(only, share);
     if list {
         scenarios.iter().for_each(|scenario| println!("{}", scenario.name));
         return Ok(ExitCode::SUCCESS);
@@ -135,11 +141,14 @@ fn suite(
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let lanes = lanes.unwrap_or((processors * 3 / 2).min(3)).clamp(1, scenarios.len().max(1));
     let agent = agent.to_str().context("the agent's path is not UTF-8")?;
-    let tally = lanes::play(
-        lanes,
-        scenarios.len(),
-        &["suite", "--agent", agent, "--only", only, "--release", Release::chosen().name()],
-    )?;
+    if only.is_empty() {
+        println!(
+            "bed: the core and share {share} of {SHARES}; again by `cargo xtask scenario --share {share}`"
+        );
+    }
+    let (release, number) = (Release::chosen().name(), share.to_string());
+    let words = ["suite", "--agent", agent, "--only", only, "--share", &number, "--release", release];
+    let tally = lanes::play(lanes, scenarios.len(), &words)?;
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(if tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -37,32 +37,10 @@ fn some_are_chosen_by_parts_of_their_names() {
 
 /// A name of the core that no scenario has any more would silently be a test less.
 #[test]
-fn without_a_choice_the_core_is_played() {
-    let (all, core) = (names("/"), names(""));
-    assert_eq!(core.len(), nodes::core::CORE.len());
-    let groups = |names: &[String]| -> BTreeSet<String> {
-        names.iter().filter_map(|name| Some(name.split_once('/')?.0.to_owned())).collect()
-    };
-    let left_out: Vec<_> = groups(&all).difference(&groups(&core)).cloned().collect();
-    assert_eq!(
-        left_out,
-        [
-            "before-stop",
-            "bench",
-            "beside",
-            "cluster",
-            "content",
-            "cuts",
-            "device",
-            "exposure",
-            "health",
-            "moment",
-            "paths",
-            "restored",
-            "storage",
-            "target"
-        ]
-    );
+fn without_a_choice_the_core_and_a_share_are_played() {
+    let (all, played) = (names("/"), names(""));
+    assert!(nodes::core::CORE.iter().all(|name| all.contains(&(*name).into())), "{all:?}");
+    assert!(played.len() > nodes::core::CORE.len() && played.len() < all.len() / 3, "{played:?}");
 }
 
 #[test]

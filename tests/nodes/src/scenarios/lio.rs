@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::login::{NO_DISCOVERY, NO_LOGIN};
-use super::{Declined, carries, check, failed, faults, paths, refused, unhealthy};
+use super::{Declined, check, failed, faults, paths, refused, unhealthy};
 use crate::host::Output;
 use crate::net::{Machine, Path};
 use crate::node::Node;
