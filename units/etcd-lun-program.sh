@@ -12,7 +12,7 @@ bin=/var/lib/etcd-lun/bin
 program=$bin/etcd-lun
 # Copies of this program and of the one before it, so that an older object needs no registry. Named by their sha256.
 kept=/var/lib/etcd-lun/program
-packed=/usr/local/lib/etcd-lun/program.xz
+packed=/usr/local/lib/etcd-lun/program.lzma
 link=/usr/local/bin/etcd-lun
 # The messages of `fetch`, so that the journal has them once, under etcd-lun-program.service.
 said=/run/etcd-lun-program.error

@@ -210,7 +210,7 @@ fn every_link_leads_to_a_page_and_a_heading() {
     assert!(dead.is_empty(), "links that lead nowhere: {dead:#?}");
 }
 
-/// The site that `packaging/book` builds has every page.
+/// A site made with mdBook has every page.
 #[test]
 fn every_page_is_in_the_summary() {
     let summary = "docs/SUMMARY.md";

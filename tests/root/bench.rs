@@ -89,8 +89,6 @@ fn what_it_prints_fits_together() {
             .map(|name| number(&one["fdatasync_ns"][name]))
             .collect();
         assert!(times.is_sorted() && times[0] > 0, "{one}");
-        let counts = one["histogram"].as_array().unwrap().iter().map(|bucket| number(&bucket["count"]));
-        assert_eq!(counts.sum::<u64>(), 150, "{one}");
         let verdict = match times[2] {
             0..2_000_000 => "fast-enough-for-heavy-clusters",
             2_000_000..10_000_000 => "fast-enough",
@@ -109,7 +107,7 @@ fn a_page_for_people() {
     let Some(dir) = Dir::new("page") else { return };
     let (code, out, err) = run(&[dir.text(), "--writes", "100"]);
     assert!([0, 4].contains(&code), "{err}");
-    for part in ["WRITES/S", "99.9 %", "SLOWEST", "█", " 100 ", "99 of 100 within", dir.text()] {
+    for part in ["WRITES/S", "99.9 %", "SLOWEST", " 100 ", "99 of 100 within", dir.text()] {
         assert!(out.contains(part), "{part}: {out}");
     }
     assert!(dir.is_empty());

@@ -1,4 +1,4 @@
-//! The times of a series of writes, summarised: percentiles, histogram, verdict.
+//! The times of a series of writes, summarised: percentiles, verdict.
 
 use super::limits::{HEAVY_LIMIT, LIMIT};
 use schemars::JsonSchema;
@@ -33,15 +33,6 @@ pub struct Percentiles {
     pub max: u64,
 }
 
-/// A bucket of the histogram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Bucket {
-    /// Its upper bound in nanoseconds, inclusive. Its lower bound is the upper bound of the bucket before.
-    pub up_to_ns: u64,
-    /// How many calls it counts.
-    pub count: u64,
-}
-
 /// The result of a series of writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Summary {
@@ -54,8 +45,6 @@ pub struct Summary {
     pub fdatasync_ns: Percentiles,
     /// Whether that is fast enough for etcd.
     pub verdict: Verdict,
-    /// The histogram, without empty buckets at both ends.
-    pub histogram: Vec<Bucket>,
 }
 
 impl Summary {
@@ -73,7 +62,6 @@ impl Summary {
             writes_per_second: u64::try_from(per_second).unwrap_or(u64::MAX),
             fdatasync_ns,
             verdict: verdict(fdatasync_ns.p99),
-            histogram: histogram(&sorted),
         })
     }
 }
@@ -96,28 +84,6 @@ fn verdict(p99: u64) -> Verdict {
     } else {
         Verdict::TooSlow
     }
-}
-
-/// The upper bounds of buckets in tenths of a power of ten: six in a decade, about equally wide on a logarithmic scale. Both
-/// limits are among them.
-const BOUNDS_OF_DECADE: [u64; 6] = [10, 15, 20, 30, 50, 70];
-
-/// The upper bounds of all buckets: from 1 µs to more than an hour.
-pub(super) fn upper_bounds() -> impl Iterator<Item = u64> {
-    (3..13).flat_map(|power| BOUNDS_OF_DECADE.map(|step| step * 10_u64.pow(power) / 10))
-}
-
-fn histogram(sorted: &[u64]) -> Vec<Bucket> {
-    let mut buckets = Vec::new();
-    let mut counted = 0;
-    for up_to_ns in upper_bounds() {
-        let until = sorted.partition_point(|sample| *sample <= up_to_ns);
-        if until > 0 && counted < sorted.len() {
-            buckets.push(Bucket { up_to_ns, count: (until - counted) as u64 });
-        }
-        counted = until;
-    }
-    buckets
 }
 
 #[cfg(test)]
@@ -170,19 +136,6 @@ mod tests {
         // One in a hundred may take longer, two may not.
         let slow = |count| of((0..200).map(|n| if n < count { 50_000_000 } else { 1_000_000 })).verdict;
         assert_eq!((slow(2), slow(3)), (FastEnoughForHeavyClusters, TooSlow));
-    }
-
-    #[test]
-    fn every_call_is_in_one_bucket() {
-        let samples = [900, 1000, 1001, 2_000_000, 2_000_001, 10_000_000, 10_000_001];
-        let summary = of(samples);
-        let filled: Vec<_> =
-            summary.histogram.iter().filter(|b| b.count > 0).map(|b| (b.up_to_ns, b.count)).collect();
-        let expected =
-            [(1000, 2), (1500, 1), (2_000_000, 1), (3_000_000, 1), (10_000_000, 1), (15_000_000, 1)];
-        assert_eq!(filled, expected);
-        assert!(summary.histogram.first().unwrap().count > 0 && summary.histogram.last().unwrap().count > 0);
-        assert!(upper_bounds().is_sorted());
     }
 
     #[test]

@@ -246,16 +246,6 @@ fn page(run: &Run) -> String {
         }
         let _ = writeln!(text, "  {}", one.path);
     }
-    let mut sizes: Vec<_> = run.series.iter().map(|one| one.block_bytes).collect();
-    sizes.sort_unstable_by(|one, other| other.cmp(one));
-    sizes.dedup();
-    for size in sizes {
-        let here = run.series.iter().filter(|one| one.block_bytes == size);
-        let columns: Vec<_> = here.map(|one| (one.path.as_str(), &one.summary)).collect();
-        let drawn = bench::chart(&columns);
-        let drawn = if env::wants_ascii() { bench::in_ascii(&drawn) } else { drawn };
-        let _ = write!(text, "\nWrites of {size} bytes:\n{drawn}");
-    }
     let mut place = "";
     for one in &run.series {
         if place != one.path {

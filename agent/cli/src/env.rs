@@ -34,18 +34,6 @@ pub(super) fn is_dumb() -> bool {
     var("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// True if the locale has another encoding than UTF-8 (locale(7)). Without any of these variables, as in a pod, the terminal is the
-/// administrator's own, which has UTF-8.
-pub(super) fn wants_ascii() -> bool {
-    let set = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .find_map(|name| var(name).filter(|value| !value.is_empty()));
-    set.is_some_and(|locale| {
-        let locale = locale.to_ascii_lowercase();
-        !locale.contains("utf-8") && !locale.contains("utf8")
-    })
-}
-
 /// True if our standard error leads to the journal. A shell in a unit inherits the variable but may have redirected the stream.
 /// So the stream itself is compared.
 pub(super) fn under_systemd() -> bool {

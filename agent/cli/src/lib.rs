@@ -36,7 +36,6 @@ mod secrets;
 mod selinux;
 mod show;
 mod show_config;
-mod time_left;
 mod values;
 mod view;
 mod written;

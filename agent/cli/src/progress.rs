@@ -3,7 +3,6 @@
 use super::{
     env,
     output::{is_terminal, print_err, print_err_part},
-    time_left::TimeLeft,
 };
 use apply::{StepNumber, Watcher, run_file::RunFile};
 use host::terminal::Stream;
@@ -22,7 +21,6 @@ pub(super) struct Progress<'a> {
     /// What was said of the cluster.
     cluster: String,
     last: Option<Instant>,
-    left: TimeLeft,
     /// For those who follow the run.
     file: Option<RunFile<'a>>,
 }
@@ -39,7 +37,6 @@ impl<'a> Progress<'a> {
             title: String::new(),
             cluster: String::new(),
             last: None,
-            left: TimeLeft::default(),
             file: None,
         }
     }
@@ -72,7 +69,6 @@ impl<'a> Progress<'a> {
 
 impl Watcher for Progress<'_> {
     fn planned(&mut self, plan: &Plan) {
-        self.left.planned(plan);
         if let Some(horizon) = plan.horizon {
             tracing::debug!("{} steps; {horizon}", plan.steps.len());
         }
@@ -89,7 +85,6 @@ impl Watcher for Progress<'_> {
     }
 
     fn started(&mut self, number: StepNumber, step: &Step) {
-        self.left.started(step, Instant::now());
         self.place = number.to_string();
         self.title = format!("{} {step}", self.place);
         tracing::info!(STEP = step.id(), "{} started", self.title);
@@ -107,13 +102,10 @@ impl Watcher for Progress<'_> {
         if self.last.is_some_and(|last| last.elapsed() < Duration::from_millis(100)) {
             return;
         }
-        let mut text = match of.filter(|of| *of > 0) {
+        let text = match of.filter(|of| *of > 0) {
             Some(of) => format!("{} of {}, {} %", Bytes(done), Bytes(of), done.saturating_mul(100) / of),
             None => Bytes(done).to_string(),
         };
-        if let Some(left) = self.left.moved(done, of, Instant::now()) {
-            text.push_str(&format!("; all steps take about {left} more"));
-        }
         print_err_part(&format!("\r\x1b[K      {text}"));
         self.last = Some(Instant::now());
     }

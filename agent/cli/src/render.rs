@@ -11,7 +11,9 @@ use super::{
 use anyhow::Context as _;
 use clap::{Args, ValueHint};
 use config::{MAIN_FILE, Pool, SecretSource, Source};
-use delivery::{Delivery, DeliveryError, ImageRef, MachineConfig, ObjectName, Program, Role, Way};
+use delivery::{
+    Delivery, DeliveryError, ImageRef, MachineConfig, ObjectName, POOL_LIMIT, Program, Role, Way,
+};
 use host::{Host, credential, terminal::Stream};
 use std::{
     io,
@@ -32,9 +34,6 @@ pub(super) struct Options {
     /// The program in the image, instead of the running program; once for each architecture of the pool
     #[arg(long = "program", value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute(), conflicts_with = "without_program")]
     programs: Vec<PathBuf>,
-    /// Also check that the object fits into this rendered config of the pool, which `oc get machineconfig NAME --output json` has printed
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute())]
-    beside: Option<PathBuf>,
     /// Also deliver the files of secrets, from this directory; without it, you bring the secrets to the nodes
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute())]
     secrets_from: Option<PathBuf>,
@@ -250,9 +249,8 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<(Host, MachineConfig
         DeliveryError::Unit(_) | DeliveryError::Pack(_) => Exit::Error(error.into()),
     })?;
     let annotations = if options.argo_cd { &[delivery::ARGO_CD][..] } else { &[] };
-    let object = MachineConfig::new(&delivery, &options.role.role, &options.object_name(), annotations)
-        .map_err(anyhow::Error::from)?;
-    fits(&host, options, &way, &object)?;
+    let object = MachineConfig::new(&delivery, &options.role.role, &options.object_name(), annotations);
+    fits(options, &way, &object)?;
     for note in notes {
         print_err(&format!("note: {note}"));
     }
@@ -261,25 +259,16 @@ fn gather(file: Option<&Path>, options: &Options) -> Result<(Host, MachineConfig
 }
 
 /// Says on standard error how large the object is. Refuses an object that a cluster could not store.
-fn fits(host: &Host, options: &Options, way: &Way, object: &MachineConfig) -> Result<(), Exit> {
-    let rendered = match &options.beside {
-        Some(path) => Some(host.root.read(path).map_err(|error| Exit::Usage(format!("--beside: {error}")))?),
-        None => None,
-    };
-    let fit = object.fit(rendered.as_deref()).ok_or_else(|| {
-        Exit::Usage(format!(
-            "--beside: the file is not a rendered MachineConfig in JSON: make it with `oc get machineconfig $(oc get machineconfigpool {} --output 'jsonpath={{.status.configuration.name}}') --output json`",
-            options.role.role
-        ))
-    })?;
-    let name = options.object_name();
-    if let Some(why) = fit.refusal() {
-        return Err(Exit::TooLarge(format!("MachineConfig {name}: {why}")));
+fn fits(options: &Options, way: &Way, object: &MachineConfig) -> Result<(), Exit> {
+    let (name, role, size) = (options.object_name(), &options.role.role, object.size());
+    if size > POOL_LIMIT {
+        return Err(Exit::TooLarge(format!(
+            "MachineConfig {name}: this object alone would have {size} bytes, and the Machine Config Operator accepts {POOL_LIMIT}: bring the program by --image, or with the RPM and --without-program"
+        )));
     }
-    print_err(&format!("{name}, for the pool of role {}, {way}:\n{fit}", options.role.role));
-    for warning in fit.warnings() {
-        print_err(&format!("warning: {warning}"));
-    }
+    print_err(&format!(
+        "{name}, for the pool of role {role}, {way}: the object has {size} bytes, of {POOL_LIMIT} for all objects of the pool"
+    ));
     Ok(())
 }
 
@@ -319,7 +308,13 @@ fn program(host: &Host, path: &Path) -> Result<Program, Exit> {
         false => Exit::Usage(format!("--program: {error}")),
         true => Exit::Error(anyhow::Error::from(error).context("reading this program")),
     })?;
-    Program::new(bytes).map_err(|why| {
+    let sum = match is_own {
+        false => host.sha256(path),
+        // The link is another one for each process.
+        true => host.sha256(Path::new(&format!("/proc/{}/exe", std::process::id()))),
+    };
+    let sum = sum.context("computing the program's checksum")?;
+    Program::new(bytes, sum).map_err(|why| {
         let (object, cure) = match is_own {
             false => (path.display().to_string(), "name a build of packaging/build"),
             true => {

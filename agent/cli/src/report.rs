@@ -34,7 +34,7 @@ use terms::{AbsPath, Bytes};
 /// Where the archive goes.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// The archive [default: /var/tmp/etcd-lun-report-HOST-SECONDS.tar.gz]
+    /// The archive [default: /var/tmp/etcd-lun-report-HOST-SECONDS.tar]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute())]
     output: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options, version: &str) -> Resu
     of_machine(&host, &mut parts);
     let path = match &options.output {
         Some(path) => path.to_str().context("the directory's name is not UTF-8")?.to_owned(),
-        None => format!("/var/tmp/etcd-lun-report-{name}-{at}.tar.gz"),
+        None => format!("/var/tmp/etcd-lun-report-{name}-{at}.tar"),
     };
     let path: AbsPath = path.parse().map_err(|error| Exit::Usage(format!("--output: {error}")))?;
     let bytes = tar::packed(&parts.files, at).context("packing the report")?;
@@ -297,23 +297,17 @@ password_in_file = '/etc/etcd-lun/in.secret'
         of_machine(&host, &mut parts);
         parts.add("said.txt", &said);
         parts.add_json("said.json", &json!(SECRETS));
-        let archive = files.0.join("report.tar.gz");
+        let archive = files.0.join("report.tar");
         let bytes = tar::packed(&parts.files, 1_700_000_000).unwrap();
-        host.root.write_bytes_durably(&"/report.tar.gz".parse().unwrap(), &bytes, 0o600).unwrap();
+        host.root.write_bytes_durably(&"/report.tar".parse().unwrap(), &bytes, 0o600).unwrap();
         // tar(1) reads it, and nothing in it is a secret.
-        let listed = Command::new("tar")
-            .args(["--list", "--verbose", "--gzip", "--file"])
-            .arg(&archive)
-            .output()
-            .unwrap();
+        let listed =
+            Command::new("tar").args(["--list", "--verbose", "--file"]).arg(&archive).output().unwrap();
         let listed = String::from_utf8(listed.stdout).unwrap();
         assert!(listed.lines().count() == parts.files.len() && parts.files.len() > 14, "{listed}");
         assert!(listed.lines().all(|line| line.starts_with("-rw------- root/root")), "{listed}");
-        let all = Command::new("tar")
-            .args(["--extract", "--to-stdout", "--gzip", "--file"])
-            .arg(&archive)
-            .output()
-            .unwrap();
+        let all =
+            Command::new("tar").args(["--extract", "--to-stdout", "--file"]).arg(&archive).output().unwrap();
         let all = String::from_utf8(all.stdout).unwrap();
         assert!(all.contains("iscsiadm -m session -P 3: ***"), "{all}");
         for secret in SECRETS {

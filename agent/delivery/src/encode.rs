@@ -1,24 +1,8 @@
-//! Encodes contents for Ignition: data URLs, and gzip; and computes checksums as sha256sum(1) prints them.
-
-use flate2::{Compression, GzBuilder};
-use sha2::{Digest as _, Sha256};
-use std::io::{self, Write as _};
+//! Encodes contents for Ignition: data URLs.
 
 /// A data URL (RFC 2397).
 pub(super) fn data_url(bytes: &[u8]) -> String {
     format!("data:;base64,{}", base64(bytes))
-}
-
-/// Compresses as gzip(1). The header has no name and no time, so equal contents give equal bytes.
-pub(super) fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut writer = GzBuilder::new().write(Vec::new(), Compression::best());
-    writer.write_all(bytes)?;
-    writer.finish()
-}
-
-/// SHA-256, in lower-case hexadecimal digits.
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -58,11 +42,5 @@ mod tests {
         }
         assert_eq!(base64(&[0xfb, 0xff, 0xbf]), "+/+/");
         assert_eq!(data_url(b"f"), "data:;base64,Zg==");
-    }
-
-    /// The example of FIPS 180-4's test vectors.
-    #[test]
-    fn sha256_as_the_standard_has_it() {
-        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

@@ -19,7 +19,7 @@ mod way;
 mod yaml;
 
 pub use butane::butane;
-pub use fit::{Fit, POOL_LIMIT};
+pub use fit::POOL_LIMIT;
 pub use image::{ImageError, ImageRef};
 pub use machineconfig::{ARGO_CD, Annotation, MachineConfig};
 pub use multipath::multipath;
@@ -115,8 +115,8 @@ impl fmt::Debug for File {
 /// Why nothing can be delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
-    /// A part can't be compressed.
-    #[error("compressing the delivery's files: {0}")]
+    /// The program can't be packed.
+    #[error("packing the program: {0}")]
     Pack(#[from] io::Error),
     /// A unit can't be rendered.
     #[error(transparent)]

@@ -1,6 +1,6 @@
 //! How the program reaches the nodes.
 
-use super::{ImageRef, NotDeliverable, check_program, encode, pack};
+use super::{ImageRef, NotDeliverable, check_program, pack};
 use std::{fmt, io};
 
 /// How the program reaches the nodes.
@@ -23,6 +23,7 @@ pub enum Way {
 pub struct Program {
     machine: &'static str,
     content: Vec<u8>,
+    sha256: String,
 }
 
 /// Leaves out the content.
@@ -33,9 +34,9 @@ impl fmt::Debug for Program {
 }
 
 impl Program {
-    /// Checks that a file is a program that nodes can run.
-    pub fn new(content: Vec<u8>) -> Result<Self, NotDeliverable> {
-        Ok(Self { machine: check_program(&content)?, content })
+    /// Checks that a file with this SHA-256 is a program that nodes can run.
+    pub fn new(content: Vec<u8>, sha256: String) -> Result<Self, NotDeliverable> {
+        Ok(Self { machine: check_program(&content)?, content, sha256 })
     }
 
     /// The architecture, as `uname -m` names it.
@@ -45,7 +46,7 @@ impl Program {
 
     /// What `xz --decompress` makes this program of.
     pub(super) fn packed(&self) -> io::Result<Vec<u8>> {
-        pack::xz(&self.content, self.machine)
+        pack::lzma(&self.content)
     }
 }
 
@@ -59,7 +60,7 @@ impl Way {
             Self::Package => return None,
         };
         let image = image.map(|image| format!("image={image}\n")).unwrap_or_default();
-        let sums = programs.iter().map(|of| format!("{}={}\n", of.machine, encode::sha256(&of.content)));
+        let sums = programs.iter().map(|of| format!("{}={}\n", of.machine, of.sha256));
         Some(format!("{HEAD}{image}{}", sums.collect::<String>()))
     }
 }

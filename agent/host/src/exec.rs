@@ -32,6 +32,8 @@ pub enum Tool {
     Rsync,
     /// Changes the SELinux policy (policycoreutils); not on every machine.
     Semodule,
+    /// Computes a checksum (coreutils).
+    Sha256sum,
     /// Shows units. What etcd-lun does to units it does over D-Bus.
     Systemctl,
     /// Decrypts a credential of systemd; from systemd 250 on.
@@ -60,6 +62,7 @@ impl Tool {
             Self::Multipathd => "multipathd",
             Self::Rsync => "rsync",
             Self::Semodule => "semodule",
+            Self::Sha256sum => "sha256sum",
             Self::Systemctl => "systemctl",
             Self::SystemdCreds => "systemd-creds",
             Self::XfsGrowfs => "xfs_growfs",
@@ -83,6 +86,7 @@ impl Tool {
             Self::Multipathd => "device-mapper-multipath (Debian: multipath-tools)",
             Self::Restorecon | Self::Semodule => "policycoreutils",
             Self::Rsync => "rsync",
+            Self::Sha256sum => "coreutils",
             Self::Journalctl | Self::Systemctl | Self::SystemdCreds => "systemd",
         }
     }

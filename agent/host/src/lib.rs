@@ -96,6 +96,13 @@ impl Host {
         self.runner.run(what, &mut |_| {})
     }
 
+    /// Returns the SHA-256 of a file, in lower-case hexadecimal digits.
+    pub fn sha256(&self, file: &std::path::Path) -> Result<String, ExecError> {
+        let what = Invocation::new(Tool::Sha256sum, ["--zero", "--", &file.to_string_lossy()]);
+        let said = self.run(&what)?.success(&what)?;
+        Ok(said.stdout.split(' ').next().unwrap_or_default().to_owned())
+    }
+
     /// Waits; returns an error if this process is asked to stop meanwhile.
     pub fn pause(&self, span: Duration) -> io::Result<()> {
         self.wait(async {

@@ -13,7 +13,7 @@ pub const PROGRAM_ORDER: &str = "/etc/etcd-lun/program";
 /// The script that both services run.
 pub const PROGRAM_SCRIPT: &str = "/usr/local/lib/etcd-lun/program.sh";
 /// The packed program, where the object brings the program itself.
-pub const PROGRAM_PACKED: &str = "/usr/local/lib/etcd-lun/program.xz";
+pub const PROGRAM_PACKED: &str = "/usr/local/lib/etcd-lun/program.lzma";
 
 const TEMPLATE: &str = include_str!("../../../units/etcd-lun-program.service.in");
 const FETCH_TEMPLATE: &str = include_str!("../../../units/etcd-lun-program-fetch.service.in");

@@ -53,12 +53,6 @@ enum Verb {
         #[arg(default_value = "etcd-lun-schemas")]
         into: String,
     },
-    /// Build the documents as a site.
-    Book {
-        /// Where: absent, or empty.
-        #[arg(default_value = "etcd-lun-book")]
-        into: String,
-    },
     /// Measure (`compare`, `desk`, `roll`, `switch`, and their options). As root.
     Measure {
         /// The words of the command line of `measure`, without `--agent`.
@@ -114,7 +108,6 @@ fn main() -> Result<()> {
         Verb::Schemas { into } => {
             run(&["cargo", "run", "--quiet", "--package", "etcd-lun", "--example", "schemas", "--", &into])
         }
-        Verb::Book { into } => run(&["packaging/book", "--into", &into]),
         Verb::Measure { words } => {
             let agent = built(&["packaging/build"])?;
             on_nodes("measure", &words.iter().map(String::as_str).collect::<Vec<_>>(), &agent)

@@ -134,26 +134,6 @@ fn what_a_terminal_gets() {
     }
 }
 
-/// A terminal whose locale has no UTF-8 gets bars that it can show.
-#[test]
-fn bars_are_of_letters_that_the_terminal_has() {
-    let dir = Dir::new("bars");
-    for (locale, ascii) in [("C", true), ("de_DE.ISO-8859-1", true), ("C.UTF-8", false), ("", false)] {
-        let mut command = Command::new(tested_program());
-        command.args(["bench", dir.0.to_str().unwrap(), "--writes", "100"]);
-        for name in ["LC_ALL", "LC_CTYPE", "LANG"] {
-            command.env_remove(name);
-        }
-        let output = command.env("LANG", locale).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        if said.is_empty() {
-            eprintln!("bars: not run: {}", String::from_utf8_lossy(&output.stderr));
-            return;
-        }
-        assert_eq!((said.is_ascii(), said.contains("# ")), (ascii, ascii), "{locale}: {said}");
-    }
-}
-
 /// Half a unit on a full disk is of no use, so nothing is left of it.
 #[test]
 fn a_full_disk_keeps_no_half_file() {

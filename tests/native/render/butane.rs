@@ -27,7 +27,7 @@ fn butane_says_the_same() {
     );
     let packed = |object: &Value, files: &str| {
         let files = object.pointer(files).unwrap().as_array().unwrap();
-        let file = files.iter().find(|file| file["path"] == "/usr/local/lib/etcd-lun/program.xz").unwrap();
+        let file = files.iter().find(|file| file["path"] == "/usr/local/lib/etcd-lun/program.lzma").unwrap();
         file["contents"].clone()
     };
     let (object, butane) = (dir.object("machineconfig", &["--embed"]), dir.object("butane", &["--embed"]));

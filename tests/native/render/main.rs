@@ -158,17 +158,10 @@ fn tool(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
     Some(output)
 }
 
-/// A file's bytes. Programs of the system decode and decompress them, not our own code.
+/// A file's bytes. A program of the system decodes them, not our own code.
 fn content(file: &Value) -> Vec<u8> {
     let encoded = file["contents"]["source"].as_str().unwrap().strip_prefix("data:;base64,").unwrap();
-    let bytes = tool("base64", &["--decode"], encoded.as_bytes()).unwrap().stdout;
-    match file["contents"].get("compression") {
-        None => bytes,
-        Some(kind) => {
-            assert_eq!(kind, "gzip");
-            tool("gzip", &["--decompress"], &bytes).unwrap().stdout
-        }
-    }
+    tool("base64", &["--decode"], encoded.as_bytes()).unwrap().stdout
 }
 
 fn files(object: &Value) -> &Vec<Value> {

@@ -294,16 +294,16 @@ fn back_to_the_old_object_without_a_registry() {
 fn the_object_brings_the_program_itself() {
     let root = Root::new("packed");
     root.order(b"one", None);
-    let Some(packed) = tool("xz", &["--stdout"], b"one") else { return };
-    root.write("usr/local/lib/etcd-lun/program.xz", &packed.stdout);
+    let Some(packed) = tool("xz", &["--format=lzma", "--stdout"], b"one") else { return };
+    root.write("usr/local/lib/etcd-lun/program.lzma", &packed.stdout);
     root.places(b"one");
-    root.remove("usr/local/lib/etcd-lun/program.xz");
+    root.remove("usr/local/lib/etcd-lun/program.lzma");
     root.remove(PROGRAM);
     root.places(b"one");
     // A new object, whose packed program is cut off, of another version, or not there.
     root.order(b"two", None);
     for wrong in [&packed.stdout[..packed.stdout.len() - 20], &packed.stdout, b""] {
-        root.write("usr/local/lib/etcd-lun/program.xz", wrong);
+        root.write("usr/local/lib/etcd-lun/program.lzma", wrong);
         let (code, said) = root.place();
         assert!(code == 3 && said.contains("is not the program that"), "{code}, {said}");
         root.has(b"one");

@@ -2,8 +2,6 @@
 //!
 //! clap_mangen writes what is in the grammar. This module adds the sections that every page of a system command has.
 
-mod examples;
-
 use super::{
     env::ENVIRONMENT,
     exit::{EXIT_CODES, Exit},
@@ -13,7 +11,6 @@ use super::{
 use anyhow::Context as _;
 use clap::{Args, Command, ValueHint};
 use clap_mangen::Man;
-use examples::EXAMPLES;
 use host::Host;
 use std::path::PathBuf;
 use terms::AbsPath;
@@ -111,13 +108,6 @@ fn page(command: &Command, words: &[&str]) -> anyhow::Result<String> {
     let codes: Vec<_> = codes.into_iter().zip(EXIT_CODES).collect();
     text.push_str(&list("EXIT STATUS", &codes));
     text.push_str(&list("FILES", &FILES));
-    let mut examples = EXAMPLES.iter().filter(|(of, ..)| *of == words).peekable();
-    if examples.peek().is_some() {
-        text.push_str(".SH EXAMPLES\n");
-    }
-    for (_, line, means) in examples {
-        text.push_str(&format!(".TP\n{}\n.nf\n.B {}\n.fi\n", plain(means), plain(line)));
-    }
     Ok(text)
 }
 

@@ -1,8 +1,7 @@
-//! A gzipped tar archive of a few texts (POSIX.1-1988 ustar), made in memory. tar(1) would need files of them first, with what
+//! A tar archive of a few texts (POSIX.1-1988 ustar), made in memory. tar(1) would need files of them first, with what
 //! only root may read, and would put other owners and times into the archive.
 
-use flate2::{Compression, write::GzEncoder};
-use std::io::{self, Write as _};
+use std::io;
 
 /// The size of a header, and of what a file is padded to.
 const BLOCK: usize = 512;
@@ -11,14 +10,14 @@ const LONGEST_NAME: usize = 100;
 
 /// Packs files by their names, with mode 0600, all of this time, in seconds since 1970.
 pub(super) fn packed(files: &[(String, Vec<u8>)], at: u64) -> io::Result<Vec<u8>> {
-    let mut to = GzEncoder::new(Vec::new(), Compression::default());
+    let mut to = Vec::new();
     for (name, bytes) in files {
-        to.write_all(&header(name, bytes.len(), at)?)?;
-        to.write_all(bytes)?;
-        to.write_all(&[0; BLOCK][..bytes.len().next_multiple_of(BLOCK) - bytes.len()])?;
+        to.extend(header(name, bytes.len(), at)?);
+        to.extend(bytes);
+        to.resize(to.len().next_multiple_of(BLOCK), 0);
     }
-    to.write_all(&[0; 2 * BLOCK])?;
-    to.finish()
+    to.extend([0; 2 * BLOCK]);
+    Ok(to)
 }
 
 fn header(name: &str, size: usize, at: u64) -> io::Result<[u8; BLOCK]> {

@@ -23,7 +23,7 @@ use crate::suite::Scenario;
 use crate::verbs;
 
 const ORDER: &str = "/etc/etcd-lun/program";
-const PACKED: &str = "/usr/local/lib/etcd-lun/program.xz";
+const PACKED: &str = "/usr/local/lib/etcd-lun/program.lzma";
 const SERVICE: &str = "etcd-lun-program.service";
 const FETCH: &str = "etcd-lun-program-fetch.service";
 /// What podman says if the registry is away.
@@ -208,8 +208,8 @@ fn other_way(stage: &Stage, registry: &mut Registry, two: &Pushed) -> Result<()>
     let program = longer(stage, 2)?;
     let sum = crate::registry::sum(&program)?;
     let mut pack = Command::new("xz");
-    host::ok(pack.args(["--keep", "--force", "--x86", "--lzma2=preset=6"]).arg(&program), COMES)?;
-    let packed = program.with_extension("2.xz");
+    host::ok(pack.args(["--keep", "--force", "--format=lzma", "-6"]).arg(&program), COMES)?;
+    let packed = program.with_extension("2.lzma");
     stage.node.copy_in(&packed, PACKED, 0o644)?;
     ask_for(stage, None, &sum)?;
     stage.node.ok(&format!("systemctl restart {SERVICE}"))?;
