@@ -42,9 +42,9 @@ pub const UNIT: &str = "etcd.service";
 /// (kubernetes `pkg/kubelet/config/file.go`).
 pub const MANIFEST: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
 
-/// `etcd.metrics_ca`, `etcd.metrics_cert`, `etcd.metrics_key`, and the same in `cluster`: Where OpenShift keeps the
-/// certificates of etcd on a node (openshift/cluster-etcd-operator `bindata/etcd/pod.yaml`).
-pub const METRICS_CERTIFICATES: &str = "/etc/kubernetes/static-pod-resources/etcd-certs";
+/// `cluster.ca`, `cluster.cert`, `cluster.key`: Where OpenShift keeps the certificates of etcd on a node
+/// (openshift/cluster-etcd-operator `bindata/etcd/pod.yaml`).
+pub const CERTIFICATES: &str = "/etc/kubernetes/static-pod-resources/etcd-certs";
 
 /// `cluster.client_url` of a static pod: Where OpenShift's etcd listens: on port 2379 of all addresses
 /// (openshift/cluster-etcd-operator `bindata/etcd/pod.yaml`). Its certificate is valid for `localhost`.

@@ -8,7 +8,7 @@ use super::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use terms::{AbsPath, ClientUrl, Iqn, MetricsUrl, Portal, Span, Wwid};
+use terms::{AbsPath, ClientUrl, Iqn, Portal, Span, Wwid};
 
 /// The iSCSI target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -43,10 +43,6 @@ pub struct EtcdConfig {
     pub data_dir: AbsPath,
     /// What runs etcd.
     pub runtime: Runtime,
-    /// The address of etcd's metrics, for `health`. Without it `health` doesn't read them.
-    pub metrics: Option<MetricsUrl>,
-    /// The certificates for reading the metrics over HTTPS.
-    pub certificates: Certificates,
 }
 
 /// The certificates with which curl asks etcd over HTTPS. For a static pod OpenShift's are used where the config names none.

@@ -6,7 +6,7 @@ use super::{
     error::ConfigError,
     errors::Errors,
     mount_options,
-    parts::{Certificates, ClusterConfig, EtcdConfig, Runtime, Target},
+    parts::{ClusterConfig, EtcdConfig, Runtime, Target},
     plain_tables::{HealthConfig, LunConfig},
     tables::{DeviceTable, EtcdTable, RuntimeName, Tables, TargetTable},
     timeouts,
@@ -105,14 +105,8 @@ fn unusable(dir: &str) -> Option<&'static str> {
 fn etcd(written: &EtcdTable, errors: &mut Errors) -> (Option<EtcdConfig>, Option<Runtime>) {
     let data_dir = errors.take(data_dir(&written.data_dir));
     let runtime = runtime(written, errors);
-    let certificates = Certificates {
-        authority: written.metrics_ca.clone(),
-        certificate: written.metrics_cert.clone(),
-        key: written.metrics_key.clone(),
-    };
-    let metrics = written.metrics.clone();
     let all = data_dir.zip(runtime.clone());
-    (all.map(|(data_dir, runtime)| EtcdConfig { data_dir, runtime, metrics, certificates }), runtime)
+    (all.map(|(data_dir, runtime)| EtcdConfig { data_dir, runtime }), runtime)
 }
 
 fn data_dir(written: &AbsPath) -> Result<AbsPath, ConfigError> {

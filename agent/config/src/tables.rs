@@ -14,7 +14,7 @@ use super::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use terms::{AbsPath, ChapAlg, ClientUrl, DiskLink, Iqn, LunNumber, MetricsUrl, Portal, Span, Wwid};
+use terms::{AbsPath, ChapAlg, ClientUrl, DiskLink, Iqn, LunNumber, Portal, Span, Wwid};
 use toml::Spanned;
 
 // Examples of lists. In the attribute itself they would need a feature of syn that this crate does not ask for.
@@ -201,33 +201,11 @@ pub(super) struct EtcdTable {
     /// etcd's manifest, with `runtime = "static-pod"`.
     #[schemars(extend("default" = defaults::MANIFEST))]
     pub manifest: Option<AbsPath>,
-    /// The address of etcd's metrics, for `health`. Without it `health` does not read them.
-    #[schemars(example = "http://127.0.0.1:2381")]
-    pub metrics: Option<MetricsUrl>,
-    /// The CA certificate for etcd's metrics over HTTPS. Without it OpenShift's, below
-    /// `/etc/kubernetes/static-pod-resources/etcd-certs`.
-    #[schemars(example = "/etc/etcd/ca.crt")]
-    pub metrics_ca: Option<AbsPath>,
-    /// The client certificate for etcd's metrics over HTTPS. Without it OpenShift's for this node, in the same place.
-    #[schemars(example = "/etc/etcd/client.crt")]
-    pub metrics_cert: Option<AbsPath>,
-    /// The key of the client certificate. Without it OpenShift's, in the same place.
-    #[schemars(example = "/etc/etcd/client.key")]
-    pub metrics_key: Option<AbsPath>,
 }
 
 impl Default for EtcdTable {
     fn default() -> Self {
-        Self {
-            data_dir: AbsPath::of_source(defaults::DATA_DIR),
-            runtime: None,
-            unit: None,
-            manifest: None,
-            metrics: None,
-            metrics_ca: None,
-            metrics_cert: None,
-            metrics_key: None,
-        }
+        Self { data_dir: AbsPath::of_source(defaults::DATA_DIR), runtime: None, unit: None, manifest: None }
     }
 }
 

@@ -4,7 +4,6 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod checks;
-mod metrics;
 mod pool;
 mod prometheus;
 mod report;
@@ -44,9 +43,8 @@ pub fn assess(config: &Config, node: &Node, health: &HealthFacts) -> Report {
     let applies = |check: &&Check| {
         let for_this_disk = without_lun.is_none_or(|names| names.contains(&check.name));
         let for_this_backing = config.backing.iscsi().is_some() || !ISCSI_ONLY.contains(&check.name);
-        let has_metrics = health.metrics.is_some() || !table::NEEDS_METRICS.contains(&check.name);
         let was_asked = node.cluster.is_some() || check.name != table::NEEDS_CLUSTER;
-        for_this_disk && for_this_backing && has_metrics && was_asked
+        for_this_disk && for_this_backing && was_asked
     };
     Report { rows: CHECKS.iter().filter(applies).map(row).collect() }
 }

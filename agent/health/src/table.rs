@@ -1,7 +1,7 @@
 //! The table of all checks.
 
 use super::{
-    checks, metrics,
+    checks,
     report::{
         Check,
         Severity::{Critical, Warning},
@@ -194,74 +194,19 @@ pub const CHECKS: &[Check] = &[
         run: checks::etcd,
     },
     Check {
-        name: "etcd-ready",
-        protects: "the member serves",
-        limit: "etcd's own /readyz, or /health before 3.5.11",
-        severity: Critical,
-        run: metrics::ready,
-    },
-    Check {
         name: "cluster",
         protects: "the cluster keeps its quorum when one more member is lost",
         limit: "every voter answers, sees the leader and is at most 5,000 entries of the log behind",
         severity: Warning,
         run: checks::cluster,
     },
-    Check {
-        name: "wal-fsync",
-        protects: "the member keeps up, and can stay leader",
-        limit: "99 of 100 and 999 of 1,000 within 10 ms (OpenShift's recommended etcd practices, etcd's FAQ)",
-        severity: Warning,
-        run: metrics::wal_fsync,
-    },
-    Check {
-        name: "backend-commit",
-        protects: "the member keeps up",
-        limit: "99 of 100 within 25 ms (etcd's FAQ)",
-        severity: Warning,
-        run: metrics::backend_commit,
-    },
-    Check {
-        name: "peer-round-trip",
-        protects: "members reach each other in time",
-        limit: "99 of 100 within 50 ms (OpenShift's recommended etcd practices)",
-        severity: Warning,
-        run: metrics::peer_round_trip,
-    },
-    Check {
-        name: "database-size",
-        protects: "etcd does not refuse writes for lack of space",
-        limit: "at most 65 % of the quota; above 100 MB at least half in use (etcd's own alerts)",
-        severity: Warning,
-        run: metrics::database_size,
-    },
 ];
 
 /// The checks that apply after a rollback to the local disk. All others are about the LUN.
-pub const AFTER_ROLLBACK: [&str; 10] = [
-    "record",
-    "fence",
-    "selinux",
-    "etcd",
-    "etcd-ready",
-    "cluster",
-    "wal-fsync",
-    "backend-commit",
-    "peer-round-trip",
-    "database-size",
-];
+pub const AFTER_ROLLBACK: [&str; 5] = ["record", "fence", "selinux", "etcd", "cluster"];
 
 /// The checks that apply before the migration. All others are about the LUN: they would say the same thing once more each.
-pub const BEFORE_MIGRATION: [&str; 8] = [
-    "record",
-    "etcd",
-    "etcd-ready",
-    "cluster",
-    "wal-fsync",
-    "backend-commit",
-    "peer-round-trip",
-    "database-size",
-];
+pub const BEFORE_MIGRATION: [&str; 3] = ["record", "etcd", "cluster"];
 
 /// The checks that apply only if the config names a target: a local disk has no session.
 pub const ISCSI_ONLY: [&str; 7] =
@@ -269,7 +214,3 @@ pub const ISCSI_ONLY: [&str; 7] =
 
 /// The check that applies only if the cluster was asked: by hand, while etcd runs.
 pub(super) const NEEDS_CLUSTER: &str = "cluster";
-
-/// The checks that apply only if the config sets `etcd.metrics`.
-pub(super) const NEEDS_METRICS: [&str; 5] =
-    ["etcd-ready", "wal-fsync", "backend-commit", "peer-round-trip", "database-size"];

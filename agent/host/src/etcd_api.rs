@@ -152,7 +152,7 @@ fn post(
     body: &str,
     with: &Certificates,
 ) -> Vec<Result<Value, ApiError>> {
-    let requests: Vec<_> = urls.iter().map(|url| http::request(&url.with(path), with, Some(body))).collect();
+    let requests: Vec<_> = urls.iter().map(|url| http::request(&url.with(path), with, body)).collect();
     host.runner.run_all(&requests).into_iter().map(answer).collect()
 }
 

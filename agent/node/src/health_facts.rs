@@ -1,6 +1,6 @@
 //! Facts that only `health` observes. No plan depends on them.
 
-use super::{etcd::ActiveState, fact::Fact, sample::Sample};
+use super::{etcd::ActiveState, fact::Fact};
 use serde::Serialize;
 use std::fmt;
 use terms::Portal;
@@ -31,8 +31,6 @@ pub struct HealthFacts {
     pub safe_logout: Fact<bool>,
     /// The time that the node waits for its disks.
     pub pressure: Fact<Pressure>,
-    /// etcd's own report; none if the config names no address to ask.
-    pub metrics: Option<Fact<Metrics>>,
 }
 
 /// A use of the config's target by another program of this node.
@@ -150,14 +148,4 @@ pub struct Pressure {
     pub some: Option<f64>,
     /// The share in which all tasks waited at once, in percent; none if the kernel does not count it.
     pub full: Option<f64>,
-}
-
-/// etcd's own report.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Metrics {
-    /// Why it is not ready, in its own words; none if it is ready.
-    pub ill: Option<String>,
-    /// Two samples of its metrics, the earlier one first.
-    #[serde(skip)]
-    pub samples: [Sample; 2],
 }

@@ -10,20 +10,16 @@ pub mod layout;
 mod local;
 mod lun;
 mod order;
-mod sample;
 mod selinux;
 
 pub use cluster::{Cluster, Elsewhere, Member, MemberHealth};
 pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState, database};
 pub use fact::Fact;
-pub use health_facts::{
-    HealthFacts, Metrics, OtherUse, Path, Pressure, Route, Starter, UnitState, WriteCache,
-};
+pub use health_facts::{HealthFacts, OtherUse, Path, Pressure, Route, Starter, UnitState, WriteCache};
 pub use iscsi::{ISCSID, ISCSID_SOCKET, Initiator, SeenSession};
 pub use local::{BarredData, DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, User};
 pub use order::{Order, order};
-pub use sample::{Counted, Sample, counted};
 pub use selinux::{InForce, Selinux};
 
 use authority::{Authority, Record, Stamp};

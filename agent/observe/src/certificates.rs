@@ -4,7 +4,7 @@ use config::{Config, Runtime, defaults, parked};
 use host::{Host, http::Certificates};
 use terms::AbsPath;
 
-/// Where OpenShift keeps the pairs of all members, below [`defaults::METRICS_CERTIFICATES`]. Each is named after its *node*,
+/// Where OpenShift keeps the pairs of all members, below [`defaults::CERTIFICATES`]. Each is named after its *node*,
 /// `etcd-peer-NODE.crt` (openshift/cluster-etcd-operator `bindata/etcd/pod.gotpl.yaml`). All have one issuer, so a member
 /// accepts any of them.
 const PAIRS: &str = "secrets/etcd-all-certs";
@@ -87,7 +87,7 @@ fn named(manifest: &str) -> Vec<String> {
 }
 
 fn below(path: &str) -> Result<AbsPath, String> {
-    format!("{}/{path}", defaults::METRICS_CERTIFICATES).parse().map_err(|error| format!("{error}"))
+    format!("{}/{path}", defaults::CERTIFICATES).parse().map_err(|error| format!("{error}"))
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
     /// A node with these pairs, and with this pair in its manifest, which is in its place or parked.
     fn chosen(test: &str, pairs: &[&str], manifest: Option<(&str, &str)>) -> Result<String, String> {
         let base = std::env::temp_dir().join(format!("etcd-lun-certificates-{test}-{}", std::process::id()));
-        let dir = base.join(&defaults::METRICS_CERTIFICATES[1..]).join(PAIRS);
+        let dir = base.join(&defaults::CERTIFICATES[1..]).join(PAIRS);
         fs::create_dir_all(&dir).unwrap();
         for name in pairs {
             fs::write(dir.join(format!("etcd-peer-{name}.crt")), "").unwrap();

@@ -1,21 +1,13 @@
 //! Observes what only `health` needs: figures of disks, sessions, units and etcd, some of them over a few seconds.
 
-use super::{
-    certificates::{Keys, certificates},
-    metrics_cure,
-    records::others_at_target,
-};
+use super::records::others_at_target;
 use config::{Backing, Config};
 use hands::{Door, UnitUnknown, Units};
-use host::{
-    Host, block,
-    http::{self, HttpError},
-    iscsi, kmsg, pressure, route, staging, tree,
-};
+use host::{Host, block, iscsi, kmsg, pressure, route, staging, tree};
 use locate::disks;
 use node::{
-    Fact, HealthFacts, LunView, Metrics, Multipath, Node, OtherUse, Path, Pressure, Route, Sample, Selinux,
-    Starter, UnitState, WriteCache,
+    Fact, HealthFacts, LunView, Multipath, Node, OtherUse, Path, Pressure, Route, Starter, UnitState,
+    WriteCache,
 };
 use std::{io, time::Duration};
 use terms::{Iqn, Session};
@@ -28,8 +20,6 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 pub fn health_facts(door: &Door<'_>, config: &Config, node: &Node) -> HealthFacts {
     let host = door.host;
     let first = pressure::processors(host);
-    let before =
-        config.etcd.metrics.as_ref().map(|_| ask(host, config, node, "/metrics").map(|answer| answer.body));
     let (sessions, others) = match config.backing.iscsi().map(|iscsi| &iscsi.target.iqn) {
         Some(target) => at_target(host, target),
         None => (Ok(Vec::new()), Ok(Vec::new())),
@@ -59,7 +49,6 @@ pub fn health_facts(door: &Door<'_>, config: &Config, node: &Node) -> HealthFact
         others: others.into(),
         safe_logout: iscsi::keeps_sessions_in_use(host).into(),
         pressure: pressure.into(),
-        metrics: before.map(|before| metrics(host, config, node, before)),
     }
 }
 
@@ -210,45 +199,4 @@ fn pressure_since(host: &Host, first: io::Result<pressure::Processors>) -> io::R
     let iowait = pressure::processors(host)?.iowait_since(&first);
     let (some, full) = pressure::io(host)?.unzip();
     Ok(Pressure { iowait: iowait.ok_or_else(|| io::Error::other("no time has passed"))?, some, full })
-}
-
-fn metrics(host: &Host, config: &Config, node: &Node, before: Result<String, HttpError>) -> Fact<Metrics> {
-    let asked = || -> Result<Metrics, Fact<Metrics>> {
-        let unknown = |error: HttpError| Fact::from(Err::<Metrics, _>(error));
-        let sample = |text: &str| Sample::parse(text).map_err(Fact::Unknown);
-        let before = sample(&before.map_err(unknown)?)?;
-        let after = sample(&ask(host, config, node, "/metrics").map_err(unknown)?.body)?;
-        // etcd has `/readyz` since 3.5.11 and 3.4.29. All versions have `/health`.
-        let mut answer = ask(host, config, node, "/readyz").map_err(unknown)?;
-        if answer.status == 404 {
-            answer = ask(host, config, node, "/health").map_err(unknown)?;
-        }
-        let said = answer.body.lines().next().unwrap_or_default().to_owned();
-        let ill = (answer.status != 200).then(|| format!("{} {said}", answer.status).trim_end().to_owned());
-        Ok(Metrics { ill, samples: [before, after] })
-    };
-    match asked() {
-        Ok(metrics) => Fact::Known(metrics),
-        Err(unknown) => unknown,
-    }
-}
-
-fn ask(host: &Host, config: &Config, node: &Node, path: &str) -> Result<http::Answer, HttpError> {
-    let said = |said: String| HttpError::NoAnswer { url: path.to_owned(), said };
-    let Some(url) = &config.etcd.metrics else {
-        return Err(said("the config names no address: set `etcd.metrics`".into()));
-    };
-    // The service's SELinux domain may not connect to etcd. An attempt would add a line to the audit log at every run.
-    if let Some(Selinux::On { context, .. }) = node.selinux.known()
-        && policy::type_of(context) == Some(policy::DOMAIN)
-    {
-        return Err(said(format!(
-            "the service's domain {} may not connect to etcd; run `etcd-lun health` by hand, or remove `etcd.metrics` if the cluster's Prometheus watches etcd",
-            policy::DOMAIN
-        )));
-    }
-    let keys = Keys("etcd.metrics_cert", "etcd.metrics_key");
-    let with =
-        certificates(host, config, &config.etcd.certificates, true, url.is_tls(), keys).map_err(said)?;
-    http::get(host, &url.with(path), &with, metrics_cure::cure)
 }

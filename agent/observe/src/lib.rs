@@ -11,7 +11,6 @@ mod health_facts;
 mod iscsi;
 mod local;
 mod lun;
-pub mod metrics_cure;
 mod mount;
 mod records;
 pub mod secrets;

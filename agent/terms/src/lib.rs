@@ -34,5 +34,5 @@ pub use secret::{ENCRYPTED_NAME, Secret};
 pub use session::{Endpoint, Session};
 pub use spelling::nearest;
 pub use text::TextVisitor;
-pub use url::{ClientUrl, MetricsUrl};
+pub use url::ClientUrl;
 pub use wwid::Wwid;

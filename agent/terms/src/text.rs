@@ -7,7 +7,7 @@ use super::{
     iscsi::{self, Iqn, Portal},
     nonce::{self, Nonce},
     quantity::{self, Bytes, Span},
-    url::{self, ClientUrl, MetricsUrl},
+    url::{self, ClientUrl},
     wwid::{self, Wwid},
 };
 use serde::de::Visitor;
@@ -69,7 +69,6 @@ serde_as_text!(
     Portal: iscsi::PORTAL_FORM,
     Wwid: wwid::WWID_FORM,
     Nonce: nonce::NONCE_FORM,
-    MetricsUrl: url::URL_FORM,
     ClientUrl: url::CLIENT_URL_FORM,
 );
 

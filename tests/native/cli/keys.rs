@@ -205,9 +205,8 @@ fn the_words_about_defaults_are_true() {
             assert!(about(pointer).contains(&format!("`\"{value}\"`")), "{pointer}: {value}");
         }
     }
-    for pointer in ["/properties/etcd/properties/metrics_ca", "/properties/cluster/properties/ca"] {
-        assert!(about(pointer).contains(&format!("`{}`", defaults::METRICS_CERTIFICATES)), "{pointer}");
-    }
+    let ca = about("/properties/cluster/properties/ca");
+    assert!(ca.contains(&format!("`{}`", defaults::CERTIFICATES)), "{ca}");
 }
 
 /// A config as tables and keys, with values as TOML.

@@ -25,7 +25,7 @@ fn the_gate_of_the_kubelet_is_what_pid_1_has() {
         let report = health::assess(&config, &migrated(), facts);
         report.rows.into_iter().find(|row| row.check == "units").unwrap().outcome
     };
-    let mut facts = health_facts(None);
+    let mut facts = health_facts();
     let Outcome::Found(found) = said(&facts) else { panic!() };
     assert!(
         found.starts_with("crio.service does not require etcd-lun.service, though `boot.gate` is"),
@@ -43,27 +43,6 @@ fn the_gate_of_the_kubelet_is_what_pid_1_has() {
     starter(&mut facts, "kubelet.service").drop_in = false;
     let Outcome::Found(found) = said(&facts) else { panic!() };
     assert!(found.starts_with("the drop-in kubelet.service.d/50-etcd-lun.conf is missing"), "{found}");
-}
-
-/// Replaces a text in the second sample.
-fn metrics(health_facts: &mut HealthFacts, from: &str, to: &str) {
-    assert!(METRICS[1].contains(from), "{from}");
-    known(health_facts.metrics.as_mut().unwrap()).samples[1] =
-        Sample::parse(&METRICS[1].replace(from, to)).unwrap();
-}
-
-/// Gives the second sample many more observations, in the last bucket, which has no upper bound.
-fn slow(health_facts: &mut HealthFacts, name: &str) {
-    let text: String = METRICS[1]
-        .lines()
-        .map(|line| match line.rsplit_once(' ') {
-            Some((series, count)) if series.starts_with(name) && series.contains("le=\"+Inf\"") => {
-                format!("{series} {}\n", count.parse::<f64>().unwrap() * 2.0 + 1e6)
-            }
-            _ => format!("{line}\n"),
-        })
-        .collect();
-    known(health_facts.metrics.as_mut().unwrap()).samples[1] = Sample::parse(&text).unwrap();
 }
 
 #[allow(clippy::type_complexity)]
@@ -167,55 +146,13 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
             |health_facts| known(&mut health_facts.pressure).iowait = 4.1,
             "4.1 % of processor time; in the last",
         ),
-        (
-            "etcd-ready",
-            |health_facts| known(health_facts.metrics.as_mut().unwrap()).ill = Some("503 no leader".into()),
-            "etcd answers 503 no leader",
-        ),
-        (
-            "wal-fsync",
-            |health_facts| slow(health_facts, "etcd_disk_wal_fsync_duration_seconds_bucket"),
-            "the limit is 10 ms",
-        ),
-        (
-            "backend-commit",
-            |health_facts| slow(health_facts, "etcd_disk_backend_commit_duration_seconds_bucket"),
-            "the limit is 25 ms",
-        ),
-        (
-            "peer-round-trip",
-            |health_facts| slow(health_facts, "etcd_network_peer_round_trip_time_seconds_bucket"),
-            "the limit is 50 ms",
-        ),
-        (
-            "database-size",
-            |health_facts| {
-                metrics(
-                    health_facts,
-                    "etcd_server_quota_backend_bytes 2.147483648e+09",
-                    "etcd_server_quota_backend_bytes 20480",
-                )
-            },
-            "more than 65 %",
-        ),
-        (
-            "database-size",
-            |health_facts| {
-                metrics(
-                    health_facts,
-                    "etcd_mvcc_db_total_size_in_bytes ",
-                    "etcd_mvcc_db_total_size_in_bytes 9e8 ",
-                )
-            },
-            "less than half",
-        ),
     ]
 }
 
 #[test]
 fn every_figure_that_is_wrong_is_found_and_nothing_else() {
     for (check, spoil, said) in broken_vitals() {
-        let mut health_facts = health_facts(Some(METRICS));
+        let mut health_facts = health_facts();
         spoil(&mut health_facts);
         let report = health::assess(&config(), &migrated(), &health_facts);
         for row in &report.rows {

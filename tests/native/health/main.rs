@@ -10,19 +10,15 @@ mod written;
 use health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, Outcome, Report, Run};
 use node::{
     ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
-    Multipath, Node, OtherUse, Retired, Sample, Selinux,
+    Multipath, Node, OtherUse, Retired, Selinux,
 };
 use std::time::Duration;
 use support::*;
 use terms::{Bytes, Span};
 use unit::SELINUX_CONTEXT;
 
-/// Two samples of the metrics of a member with two peers, as etcd 3.4 wrote them. Its disk was slow, so times
-/// over 4 ms are counted as 4 ms.
-const METRICS: [&str; 2] = [include_str!("etcd-1.prom"), include_str!("etcd-2.prom")];
-
 fn assess(config: &config::Config, node: &Node) -> Report {
-    health::assess(config, node, &health_facts(Some(METRICS)))
+    health::assess(config, node, &health_facts())
 }
 
 fn outcome(node: &Node, check: &str) -> Outcome {
@@ -350,7 +346,6 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         safe_logout: unknown(),
         routes: unknown(),
         pressure: unknown(),
-        metrics: Some(unknown()),
     };
     let report = health::assess(&config(), &blind, &blind_vitals);
     assert_eq!(report.rows.len(), CHECKS.len());
@@ -377,26 +372,20 @@ fn what_a_map_or_a_gap_changes() {
     let mut mapped = migrated();
     let LunView::Seen(lun) = known(&mut mapped.lun) else { panic!() };
     lun.multipath = Multipath::Mapped;
-    let with_map = health_facts(None);
+    let with_map = health_facts();
     known(&mut mapped.sessions)[0].session.recovery_timeout = Some(5);
     let Outcome::Ok(said) = detail(&report(&with_map, &mapped), "session-timeout") else { panic!() };
     assert!(said.contains("as multipathd sets it"), "{said}");
     known(&mut mapped.sessions)[0].session.recovery_timeout = Some(30);
     assert!(matches!(detail(&report(&with_map, &mapped), "session-timeout"), Outcome::Ok(_)));
-    // Without an address, there are no checks of etcd's metrics.
-    assert!(report(&health_facts(None), &migrated()).rows.iter().all(|row| row.check != "wal-fsync"));
-    // An etcd without writes between the samples cannot be judged.
-    let quiet = health_facts(Some([METRICS[1], METRICS[1]]));
-    let Outcome::CannotTell(said) = detail(&report(&quiet, &migrated()), "wal-fsync") else { panic!() };
-    assert!(said.contains("between the two samples"), "{said}");
-    let mut pathless = health_facts(None);
+    let mut pathless = health_facts();
     known(&mut pathless.paths).clear();
     assert!(matches!(detail(&report(&pathless, &migrated()), "paths"), Outcome::Found(_)));
     assert!(matches!(detail(&report(&pathless, &migrated()), "write-cache"), Outcome::CannotTell(_)));
-    let mut unrouted = health_facts(None);
+    let mut unrouted = health_facts();
     known(&mut unrouted.routes)[0].interface = None;
     assert!(matches!(detail(&report(&unrouted, &migrated()), "route"), Outcome::CannotTell(_)));
     let mut out = migrated();
     known(&mut out.sessions).clear();
-    assert!(matches!(detail(&report(&health_facts(None), &out), "session-timeout"), Outcome::CannotTell(_)));
+    assert!(matches!(detail(&report(&health_facts(), &out), "session-timeout"), Outcome::CannotTell(_)));
 }

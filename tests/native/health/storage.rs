@@ -21,7 +21,7 @@ fn of_a_map_that_the_config_asks_for() {
         node.initiator.multipathd_active = Fact::Known(runs);
         node
     };
-    let facts = health_facts(None);
+    let facts = health_facts();
     let outcome = |config: &Config, node: &Node, facts: &HealthFacts, check: &str| {
         let report = health::assess(config, node, facts);
         report.rows.into_iter().find(|row| row.check == check).unwrap().outcome
@@ -55,7 +55,7 @@ fn of_a_map_that_the_config_asks_for() {
     found(&wanted, &healthy(Multipath::Claimed, true), &facts, "paths", "has made no map");
     let unclaimed = healthy(Multipath::Unclaimed, true);
     assert!(matches!(outcome(&config(), &unclaimed, &facts, "paths"), Outcome::Ok(_)));
-    let mut two = health_facts(None);
+    let mut two = health_facts();
     let second = known(&mut two.paths)[0].clone();
     known(&mut two.paths).push(second);
     found(&config(), &unclaimed, &two, "paths", "are one LUN, and no map combines them");
@@ -81,7 +81,7 @@ fn of_a_disk_of_the_machine_s_own_nobody_asks_for_a_target() {
     let config = device_config_for("systemd");
     let node = with_device(migrated());
     let look = |node: &Node, health_facts: &HealthFacts| health::assess(&config, node, health_facts);
-    let mut health_facts = health_facts(None);
+    let mut health_facts = health_facts();
     health_facts.routes = Fact::Known(Vec::new());
     let report = look(&node, &health_facts);
     assert!(report.is_healthy(), "{report:#?}");
@@ -108,7 +108,7 @@ fn of_a_disk_of_the_machine_s_own_nobody_asks_for_a_target() {
 fn a_target_that_others_use_is_fine_if_iscsid_ends_no_session_in_use() {
     let outcome = |safe_logout| {
         let others = Fact::Known(vec![OtherUse::Session { sid: 9, interface: None }]);
-        let facts = HealthFacts { others, safe_logout, ..health_facts(None) };
+        let facts = HealthFacts { others, safe_logout, ..health_facts() };
         let rows = health::assess(&config(), &migrated(), &facts).rows;
         rows.into_iter().find(|row| row.check == "shared-target").unwrap().outcome
     };

@@ -6,7 +6,7 @@ use cli::documents::HEALTH;
 /// Every check has a sample. `tests/root/metrics` checks that promtool and node-exporter accept the text.
 #[test]
 fn metrics_have_a_sample_for_every_check() {
-    let health_facts = health_facts(Some(METRICS));
+    let health_facts = health_facts();
     let report = health::assess(&config(), &migrated(), &health_facts);
     let run = Run {
         version: "0.0.0",
@@ -47,7 +47,7 @@ fn metrics_have_a_sample_for_every_check() {
 #[test]
 fn json_is_as_its_schema_says() {
     let schema = schema::schema_of("health");
-    let mut ill = health_facts(Some(METRICS));
+    let mut ill = health_facts();
     ill.routes = unknown();
     let report = health::assess(&config(), &Node { record: Fact::Known(None), ..migrated() }, &ill);
     let mut value = HEALTH.of(&report);
@@ -87,7 +87,7 @@ fn the_docs_list_the_checks_that_there_are() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the test rewrites the page on request")]
 fn the_docs_list_the_metrics_that_there_are() {
-    let health_facts = health_facts(Some(METRICS));
+    let health_facts = health_facts();
     let mut node = migrated();
     let old = Retired { name: "1".into(), ours: true, size: Bytes(1), age: "1h".parse().unwrap() };
     known(&mut node.retired).push(old);

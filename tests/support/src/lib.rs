@@ -12,8 +12,8 @@ use config::{Config, Source};
 use health::{CHECKS, Outcome, Report, Row, Severity};
 use node::{
     Cluster, Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun,
-    LunView, Member, MemberHealth, Metrics, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging,
-    Route, Sample, SeenSession, Selinux, StagedCopy, Starter, UnitState, WriteCache,
+    LunView, Member, MemberHealth, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging, Route,
+    SeenSession, Selinux, StagedCopy, Starter, UnitState, WriteCache,
     authority::{LunUse, Record, Stamp},
 };
 use std::sync::LazyLock;
@@ -270,8 +270,8 @@ pub fn data_mount(devno: &str) -> DataMount {
     }
 }
 
-/// The figures of a healthy node, with etcd's metrics from these texts.
-pub fn health_facts(metrics: Option<[&str; 2]>) -> HealthFacts {
+/// The figures of a healthy node.
+pub fn health_facts() -> HealthFacts {
     let back = || Some("write back".to_owned());
     let path = Path {
         name: "sdb".into(),
@@ -319,10 +319,6 @@ pub fn health_facts(metrics: Option<[&str; 2]>) -> HealthFacts {
             mtu: Some(1500),
         }]),
         pressure: Fact::Known(Pressure { iowait: 0.5, some: Some(1.0), full: Some(0.1) }),
-        metrics: metrics.map(|texts| {
-            let samples = texts.map(|text| Sample::parse(text).unwrap());
-            Fact::Known(Metrics { ill: None, samples })
-        }),
     }
 }
 

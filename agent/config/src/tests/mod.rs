@@ -162,7 +162,6 @@ fn wrong_configs_name_file_key_and_what_was_expected() {
             vec!["`health.textfile`", "/var/x/etcd.txt", ".prom"],
         ),
         (with("[etcd]", "[health]\ntextfile = \"/var/x.prom\"\n[etcd]"), vec!["`health.textfile`"]),
-        (with("[etcd]", "[etcd]\nmetrics = \"http://10.0.0.1:2381\""), vec!["127.0.0.1:2381"]),
         (
             with("[etcd]", "[cluster]\nclient_url = \"ftp://10.0.0.1:21\"\n[etcd]"),
             vec!["line 9", "`ftp://10.0.0.1:21` is not an address of an etcd member"],

@@ -136,7 +136,7 @@ fn as_promised(what: &str, waited: &Waited, promise: Duration) -> Result<()> {
 }
 
 /// The checks of `health` that this storage is about. Others may find an emulated node slow.
-const OURS: [&str; 11] = [
+const OURS: [&str; 10] = [
     "record",
     "session",
     "portals",
@@ -147,7 +147,6 @@ const OURS: [&str; 11] = [
     "write-cache",
     "mount",
     "lun-size",
-    "etcd-ready",
 ];
 
 /// Those of these checks that are not ok.
