@@ -12,7 +12,7 @@ use host::{
 };
 use node::Identity;
 use observe::secrets::Secrets;
-use std::{cell::OnceCell, os::fd::OwnedFd, time::Instant};
+use std::{os::fd::OwnedFd, time::Instant};
 
 /// One run. Nothing that it keeps between its steps survives an interruption.
 #[derive(Debug)]
@@ -21,8 +21,6 @@ pub struct Run<'a> {
     /// For what needs more rights than the service has.
     pub door: &'a Door<'a>,
     pub config: &'a Config,
-    /// Where the config is kept with the LUN that this run takes of a list; none for a run that takes none.
-    pub narrowed: Option<&'a OnceCell<Config>>,
     pub secrets: &'a Secrets,
     pub identity: &'a Identity,
     /// Who is told about the progress.
@@ -59,7 +57,6 @@ impl<'a> Run<'a> {
             host: door.host,
             door,
             config,
-            narrowed: None,
             secrets,
             identity,
             watcher,

@@ -3,7 +3,7 @@
 use super::{
     context::Run,
     protocol,
-    steps::{attach, grow, login, measure, portals, preflight, serve, take},
+    steps::{attach, grow, login, measure, portals, preflight, serve},
 };
 use plan::Step;
 
@@ -49,7 +49,6 @@ pub fn step(run: &mut Run<'_>, step: &Step) -> anyhow::Result<String> {
         Step::AddPath(step) => portals::add_path(run, step),
         Step::LogIn(step) => login::log_in(run, step),
         Step::AttachLun(step) => attach::attach(run, step),
-        Step::TakeLun(step) => take::take(run, step),
         Step::AwaitDisk { path, limit } => attach::await_disk(run, path, *limit),
         Step::Preflight(step) => preflight::preflight(run, step),
         Step::Measure { wwid, limit } => measure::measure(run, wwid, *limit),

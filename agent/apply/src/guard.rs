@@ -31,7 +31,8 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
         "{} is {found} now, not {wwid}: another LUN has taken its place",
         run.config.backing.place()
     );
-    ensure!(run.config.node.allows(wwid), "the entry of this node does not name LUN {wwid}");
+    let named = run.config.node.wwid.as_ref();
+    ensure!(named.is_none_or(|named| named == wwid), "the entry of this node does not name LUN {wwid}");
     ensure!(!lun.read_only, "LUN {wwid} is read-only now");
     ensure!(lun.holders.is_empty(), "LUN {wwid} is held by {} now: see `lsblk`", lun.holders.join(", "));
     let users = lun.users.require().map_err(|why| anyhow!("the LUN's users cannot be determined: {why}"))?;
@@ -297,7 +298,7 @@ fn attached_lun(run: &Run<'_>) -> anyhow::Result<Lun> {
     let view = observe::lun(run.door, run.config, None).require().cloned().map_err(|why| anyhow!("{why}"))?;
     match view {
         LunView::Seen(lun) => Ok(*lun),
-        LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => {
+        LunView::NoSession | LunView::NotAttached => {
             bail!("the LUN has gone ({})", run.config.backing.place())
         }
     }

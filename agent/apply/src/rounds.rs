@@ -7,7 +7,7 @@ use super::{
     context::Run,
     dispatch, exposure,
     outcome::{Done, Failure},
-    steps::{attach, preflight},
+    steps::preflight,
     watcher::{StepNumber, Watcher},
 };
 use anyhow::{Context as _, anyhow};
@@ -17,10 +17,10 @@ use host::{filelock::Lock, kmsg, namespace};
 use node::{Identity, Node};
 use observe::{Asked, Viewpoint, secrets::Secrets};
 use plan::{Goal, Occasion, Plan, Refusal, Step, Undo};
-use std::{cell::OnceCell, time::Instant};
+use std::time::Instant;
 
 /// How many plans one run may need. A migration takes one each for the local side, the login, the stamp and the rest,
-/// one for the LUN of a list, and one to see that nothing is left. A rollback adds one for the mount and one for the sessions, and a filesystem that shuts
+/// and one to see that nothing is left. A rollback adds one for the mount and one for the sessions, and a filesystem that shuts
 /// down meanwhile adds three: `tests/model` has found runs of nine. More would mean that a step doesn't do what its plan
 /// expects.
 pub const MAX_ROUNDS: usize = 12;
@@ -53,8 +53,7 @@ pub fn apply(
     if goal != Goal::Lun(Occasion::Boot) {
         preflight::clear(host, config)?;
     }
-    let narrowed = OnceCell::new();
-    let mut run = Run { narrowed: Some(&narrowed), ..Run::new(door, config, secrets, identity, watcher) };
+    let mut run = Run::new(door, config, secrets, identity, watcher);
     let mut begun = Vec::new();
     let result = rounds(&mut run, goal, &mut begun);
     let Err(failure) = result else { return result };
@@ -70,11 +69,6 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
     // The kernel keeps the size that a LUN had at login. Only by hand can a filesystem grow.
     if goal == Goal::Lun(Occasion::ByHand) {
         run.rescan_lun().context("reading the LUN's size again")?;
-    }
-    if let Some(step) = plan::look_again(run.config)
-        && let Err(error) = attach::attach(run, &step)
-    {
-        tracing::debug!("asking the sessions for the LUNs of the list: {error:#}");
     }
     let mut clock = Clock::default();
     for _ in 0..MAX_ROUNDS {

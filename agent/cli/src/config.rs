@@ -134,8 +134,7 @@ impl Machine {
             let limit = pool.boot.attach_timeout.0;
             let error = match pool.clone().for_node(&identity.machine_id, &identity.hostname) {
                 Ok(config) => {
-                    let entry = Ok(observe::of_record(&self.host, config));
-                    return Ok(Loaded { identity, pool, entry });
+                    return Ok(Loaded { identity, pool, entry: Ok(config) });
                 }
                 Err(error @ ConfigError::NoEntry { .. }) => error,
                 Err(error) => return Err(error.into()),

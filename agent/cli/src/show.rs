@@ -3,7 +3,7 @@
 use super::page::Page;
 use config::{Config, Iscsi, Runtime};
 use node::{
-    Content, Etcd, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Node, Retired, SeenSession, Selinux,
+    Content, Etcd, Fact, InForce, LocalDir, LunView, MountUnit, Node, Retired, SeenSession, Selinux,
     authority::{Authority, Record, Stamp},
     layout::{RETIRED, RETURNING},
 };
@@ -244,16 +244,8 @@ fn lun(config: &Config, view: &LunView) -> String {
     let lun = match view {
         LunView::NoSession => return "not visible: no session".into(),
         LunView::NotAttached => return format!("{} is not attached", config.backing.place()),
-        LunView::Listed(luns) => {
-            let each = luns.iter().map(one_lun).collect::<Vec<_>>().join("\n");
-            return format!("not chosen yet, of these:\n{each}");
-        }
         LunView::Seen(lun) => lun,
     };
-    one_lun(lun)
-}
-
-fn one_lun(lun: &Lun) -> String {
     let content = match &lun.content {
         Fact::Unknown(why) => format!("content unknown: {why}"),
         Fact::Known(Content::Blank) => "blank".into(),

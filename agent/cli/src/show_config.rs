@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use terms::Wwid;
 
 /// A file in the directory of fragments that is not read.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -89,11 +88,8 @@ pub(super) fn nodes(rows: &[NodeRow], whose: &str, found: &Files) -> String {
             row.name.clone(),
             own(row.initiator.as_ref().map(ToString::to_string)),
             row.place.to_string(),
-            match (&row.wwid, row.wwids.as_slice()) {
-                (Some(wwid), _) => wwid.to_string(),
-                (None, []) => "any".into(),
-                (None, listed) => format!("one of {}", wwids(listed)),
-            } + if row.migrate { "" } else { "  (not yet: `migrate = false`)" },
+            row.wwid.as_ref().map_or("any".into(), ToString::to_string)
+                + if row.migrate { "" } else { "  (not yet: `migrate = false`)" },
         ]
     });
     let head = ["NODE", "INITIATOR", "LUN", "WWID"].map(str::to_owned);
@@ -106,8 +102,4 @@ pub(super) fn nodes(rows: &[NodeRow], whose: &str, found: &Files) -> String {
         let _ = writeln!(page.0, "{name:<one$}  {initiator:<two$}  {place:<three$}  {wwid}");
     }
     page.0
-}
-
-fn wwids(listed: &[Wwid]) -> String {
-    listed.iter().map(Wwid::as_str).collect::<Vec<_>>().join(", ")
 }

@@ -55,8 +55,6 @@ pub enum Place {
     Lun(LunNumber),
     /// By its WWID at the target: the config has no number.
     Wwid(Wwid),
-    /// By one of several WWIDs at the target, and it is not known yet by which: in words.
-    OneOf(String),
     /// By a link in `/dev/disk`.
     Device(DiskLink),
 }
@@ -66,9 +64,6 @@ impl Place {
     pub(super) fn at_target(lun: &WantedLun) -> Self {
         match (lun.number, &lun.wwid) {
             (None, Some(wwid)) => Self::Wwid(wwid.clone()),
-            (None, None) if !lun.listed.is_empty() => {
-                Self::OneOf(format!("one of {} LUNs (`node.wwids`)", lun.listed.len()))
-            }
             (number, _) => Self::Lun(number.unwrap_or(LunNumber(0))),
         }
     }
@@ -79,7 +74,6 @@ impl fmt::Display for Place {
         match self {
             Self::Lun(number) => write!(f, "LUN {number}"),
             Self::Wwid(wwid) => write!(f, "LUN {wwid}"),
-            Self::OneOf(words) => f.write_str(words),
             Self::Device(path) => path.fmt(f),
         }
     }

@@ -33,16 +33,13 @@ fn is_repeated(one: &NodeTable, other: &NodeTable) -> bool {
 pub(super) fn each_with_its_own_wwid(entries: &[NodeTable], errors: &mut Errors) {
     let mut last_of = BTreeMap::new();
     for entry in entries {
-        for wwid in named(entry).named().filter(|wwid| !wwid.as_str().starts_with("virtio.")) {
+        for wwid in entry.wwid.iter().filter(|wwid| !wwid.as_str().starts_with("virtio.")) {
             let Some(other) = last_of.insert(wwid.clone(), entry) else { continue };
             if is_repeated(other, entry) {
                 continue;
             }
-            let (key, found) = match entry.wwids.as_ref().is_some_and(|listed| listed.contains(wwid)) {
-                true => ("node.wwids", format!("{wwid} is listed twice, or is in two entries")),
-                false => ("node.wwid", format!("{wwid} in two entries")),
-            };
-            errors.add(wrong(entry, key, found, "a LUN of its own for each node"));
+            let found = format!("{wwid} in two entries");
+            errors.add(wrong(entry, "node.wwid", found, "a LUN of its own for each node"));
         }
     }
 }
@@ -50,7 +47,7 @@ pub(super) fn each_with_its_own_wwid(entries: &[NodeTable], errors: &mut Errors)
 /// Arrays differ in how they address such a LUN, so only its WWID shows that it is the right one.
 pub(super) fn each_number_in_one_byte(entries: &[NodeTable], errors: &mut Errors) {
     for entry in entries {
-        if let (Some(number), None, None) = (entry.lun, &entry.wwid, &entry.wwids)
+        if let (Some(number), None) = (entry.lun, &entry.wwid)
             && number.0 > LunNumber::ONE_BYTE
         {
             let found = format!("{number} for {}, which has no `wwid`", named(entry).name);

@@ -38,7 +38,7 @@ pub(super) fn choose(
         let chosen_by =
             "none: the config has no [[node]] entry, so every node uses the path of [device]".into();
         let name = hostname.to_owned();
-        let entry = NodeEntry { name, chosen_by, wwid: None, wwids: Vec::new(), migrate: defaults::MIGRATE };
+        let entry = NodeEntry { name, chosen_by, wwid: None, migrate: defaults::MIGRATE };
         return Ok((Backing::Device(Device { path: shared_path(path.as_ref())? }), entry));
     }
     let mut matching: Vec<_> = entries.iter().filter(|entry| matches(entry, machine_id, hostname)).collect();
@@ -102,7 +102,7 @@ fn with_those_of_all(storage: &Storage, entries: &[NodeTable], mut errors: Error
 
 /// Which LUN of the target an entry means.
 fn wanted(entry: &NodeTable) -> WantedLun {
-    WantedLun { number: entry.lun, wwid: entry.wwid.clone(), listed: entry.wwids.clone().unwrap_or_default() }
+    WantedLun { number: entry.lun, wwid: entry.wwid.clone() }
 }
 
 fn initiator_of(node: &IscsiNode, entry: &NodeTable, hostname: &str) -> Result<Iqn, ConfigError> {
@@ -193,8 +193,8 @@ pub(super) fn of_names<'a>(
 /// All entries as a table; none for a config with `[device]` that serves every node.
 pub(super) fn rows(storage: &Storage, entries: &[NodeTable]) -> Result<Vec<NodeRow>, ConfigError> {
     let of_entry = |entry: &NodeTable, initiator, place| {
-        let NodeEntry { name, chosen_by, wwid, wwids, migrate } = named(entry);
-        NodeRow { name, chosen_by, initiator, place, wwid, wwids, migrate }
+        let NodeEntry { name, chosen_by, wwid, migrate } = named(entry);
+        NodeRow { name, chosen_by, initiator, place, wwid, migrate }
     };
     Ok(match all(storage, entries)? {
         Nodes::Iscsi { nodes, .. } => {

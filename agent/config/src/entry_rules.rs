@@ -80,18 +80,14 @@ fn missing(entry: &NodeTable, key: &'static str, example: &'static str) -> Confi
 pub(super) fn at_target(of: &AtTarget<'_>, entry: &NodeTable, errors: &mut Errors) -> Option<IscsiNode> {
     let found_by = "none with [target]: the LUN is found by `wwid` or `lun`";
     errors.take(absent("node.path", entry.path.is_some(), entry, found_by));
-    let is_right = is_named(entry) && {
-        let fits_pattern = pattern_of(entry).is_none() || check_pattern(of, entry, errors);
-        let has_list = errors.take(check_wwids(entry)).is_some();
-        fits_pattern && has_list
-    };
+    let is_right = is_named(entry) && (pattern_of(entry).is_none() || check_pattern(of, entry, errors));
     let initiator = errors.take(initiator(entry));
     if of.multipath {
-        // An entry whose WWIDs are wrong already has been told so.
+        // An entry whose WWID is wrong already has been told so.
         if is_right {
             errors.take(check_multipath(entry));
         }
-    } else if entry.lun.is_none() && entry.wwid.is_none() && entry.wwids.is_none() {
+    } else if entry.lun.is_none() && entry.wwid.is_none() {
         errors.add(missing(entry, "node.lun", "1"));
     }
     Some(IscsiNode { entry: named(entry), initiator: initiator?, lun: entry.lun })
@@ -99,14 +95,18 @@ pub(super) fn at_target(of: &AtTarget<'_>, entry: &NodeTable, errors: &mut Error
 
 /// multipath-tools names a LUN by its WWID alone.
 fn check_multipath(entry: &NodeTable) -> Result<(), ConfigError> {
-    let named = named(entry);
-    let found = match named.named().find(|wwid| wwid.multipath().is_none()) {
-        Some(wwid) => format!("{wwid} for {}", named.name),
-        None if named.named().next().is_none() => format!("there is none for {}", named.name),
-        None => return Ok(()),
+    let NodeEntry { name, .. } = named(entry);
+    let found = match &entry.wwid {
+        Some(wwid) if wwid.multipath().is_some() => return Ok(()),
+        Some(wwid) => format!("{wwid} for {name}"),
+        None => format!("there is none for {name}"),
     };
-    let expected =
-        "the WWID of the node's LUN, because of `target.multipath = true`: `naa.` or `eui.` and digits";
+    let expected = match pattern_of(entry) {
+        Some(_) => "an entry for each node with its `wwid`, because of `target.multipath = true`",
+        None => {
+            "the WWID of the node's LUN, because of `target.multipath = true`: `naa.` or `eui.` and digits"
+        }
+    };
     Err(wrong(entry, "node.wwid", found, expected))
 }
 
@@ -134,13 +134,12 @@ pub(super) fn with_device(
     let no_target = "none with [device]: there is no target";
     errors.take(absent("node.initiator", entry.initiator.is_some(), entry, no_target));
     errors.take(absent("node.lun", entry.lun.is_some(), entry, BY_PATH));
-    errors.take(absent("node.wwids", entry.wwids.is_some(), entry, BY_PATH));
     // A virtio disk has the name that its machine's host gives it, and every machine's may be the same.
     if let (Some(pattern), Some(wwid)) = (pattern_of(entry), &entry.wwid)
         && !wwid.as_str().starts_with("virtio.")
     {
         let found = format!("{wwid} for all nodes that {pattern} matches");
-        errors.add(wrong(entry, "node.wwid", found, NO_WWID_OF_DISK));
+        errors.add(wrong(entry, "node.wwid", found, NO_WWID));
     }
     let path = errors.take(shared_path(entry.path.as_ref().or(path)))?;
     Some(DeviceNode { path, wwid: entry.wwid.clone() })
@@ -149,26 +148,6 @@ pub(super) fn with_device(
 /// The path of an entry, or of every node.
 pub(super) fn shared_path(path: Option<&DiskLink>) -> Result<DiskLink, ConfigError> {
     path.cloned().ok_or_else(|| ConfigError::missing("device.path", "\"/dev/disk/by-id/virtio-etcd0\""))
-}
-
-/// Refuses a list of WWIDs that says nothing, or contradicts something else.
-fn check_wwids(entry: &NodeTable) -> Result<(), ConfigError> {
-    let Some(listed) = &entry.wwids else { return Ok(()) };
-    let wrong = |found: String, expected| Err(self::wrong(entry, "node.wwids", found, expected));
-    if pattern_of(entry).is_none() {
-        let expected = "`wwid`: only an entry with a pattern, such as hostname = \"master-*\", has a list";
-        return wrong(format!("it is set in the entry {}", title(entry)), expected);
-    }
-    if entry.lun.is_some() {
-        return wrong(format!("`lun` beside it for {}", named(entry).name), "one of the two");
-    }
-    if listed.is_empty() {
-        return wrong(
-            "the list is empty".into(),
-            "the WWID of a LUN for each node, as `etcd-lun luns` prints it",
-        );
-    }
-    Ok(())
 }
 
 /// Refuses a pattern that could give two nodes one initiator name or one LUN. False if it does.
@@ -192,11 +171,7 @@ fn check_pattern(of: &AtTarget<'_>, entry: &NodeTable, errors: &mut Errors) -> b
     entry.wwid.is_none()
 }
 
-const NO_WWID: &str = "`wwids`, a list with a LUN for each node, or none: a WWID is that of one LUN";
-
-/// With a device.
-const NO_WWID_OF_DISK: &str =
-    "none with a pattern: a WWID is that of one disk, and each node has a disk of its own";
+const NO_WWID: &str = "none with a pattern: a WWID is that of one LUN, and each node has its own";
 
 fn absent(
     key: &'static str,
@@ -232,7 +207,6 @@ pub(super) fn named(entry: &NodeTable) -> NodeEntry {
         name: entry.hostname.clone().or_else(|| entry.machine_id.clone()).unwrap_or_default(),
         chosen_by: title(entry),
         wwid: entry.wwid.clone(),
-        wwids: entry.wwids.clone().unwrap_or_default(),
         migrate: entry.migrate,
     }
 }

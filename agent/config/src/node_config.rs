@@ -8,7 +8,7 @@ use super::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use terms::{WantedLun, Wwid};
+use terms::Wwid;
 
 /// The whole config of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -29,23 +29,6 @@ pub struct Config {
     pub node: NodeEntry,
 }
 
-impl Config {
-    /// The LUNs of a list, while it is not known which of them is this node's; else empty.
-    pub fn listed(&self) -> &[Wwid] {
-        self.backing.iscsi().map_or(&[], |iscsi| &iscsi.lun.listed)
-    }
-
-    /// The same config with this LUN of the list, as if the entry had named it alone.
-    pub fn with_lun(&self, wwid: &Wwid) -> Self {
-        let mut config = self.clone();
-        if let Backing::Iscsi(iscsi) = &mut config.backing {
-            iscsi.lun = WantedLun::named(wwid.clone());
-        }
-        config.node.wwid = Some(wwid.clone());
-        config
-    }
-}
-
 /// The entry of one node, of all that a config has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NodeRow {
@@ -61,9 +44,6 @@ pub struct NodeRow {
     pub place: Place,
     /// The LUN's WWID, if the config requires one.
     pub wwid: Option<Wwid>,
-    /// The WWIDs of which the LUN has one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub wwids: Vec<Wwid>,
     /// False if the node's etcd stays on its local disk for now.
     pub migrate: bool,
 }

@@ -108,24 +108,8 @@ pub struct NodeEntry {
     pub chosen_by: String,
     /// The LUN's WWID, if the config requires one.
     pub wwid: Option<Wwid>,
-    /// The WWIDs of which the LUN has one; empty if the config has no such list.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub wwids: Vec<Wwid>,
     /// False if etcd stays on the local disk as long as it is there.
     pub migrate: bool,
-}
-
-impl NodeEntry {
-    /// All WWIDs that it names.
-    pub fn named(&self) -> impl Iterator<Item = &Wwid> {
-        self.wwid.iter().chain(&self.wwids)
-    }
-
-    /// Whether the entry allows a LUN with this WWID.
-    pub fn allows(&self, found: &Wwid) -> bool {
-        self.wwid.as_ref().is_none_or(|wwid| wwid == found)
-            && (self.wwids.is_empty() || self.wwids.contains(found))
-    }
 }
 
 impl Target {

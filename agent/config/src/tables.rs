@@ -21,7 +21,6 @@ use toml::Spanned;
 const PORTALS: [&str; 2] = ["192.168.10.5:3260", "[fd00::5]"];
 const CHAP_ALGS: [&str; 2] = ["SHA3-256", "SHA256"];
 const CLIENT_URLS: [&str; 2] = ["https://192.168.10.21:2379", "https://192.168.10.22:2379"];
-const LISTED: [&str; 2] = ["naa.60014051d8e4a3bd5a94f3f9a1a2b3c4", "naa.60014051d8e4a3bd5a94f3f9a1a2b3c5"];
 
 /// The list of entries, by its key.
 pub(super) const NODE: &str = "node";
@@ -94,7 +93,7 @@ pub(super) struct TargetTable {
     pub digests: Option<Digests>,
     /// Whether dm-multipath must combine the paths to all portals. Then `apply` moves no data to the LUN without multipathd and
     /// its map, `health` reports what a map needs, the MachineConfig brings multipathd's settings (`render multipath`), and each
-    /// `[[node]]` needs its `wwid`, or `wwids`. Without it the portals are all used where multipathd runs.
+    /// `[[node]]` needs its `wwid`. Without it the portals are all used where multipathd runs.
     pub multipath: bool,
     /// Whether iscsid refuses to log out a session whose disk is mounted or held, whoever asks (`iscsid.safe_logout = Yes`). It
     /// protects etcd's session from a log-out by another program that uses the same target, and holds for every session of the
@@ -292,7 +291,7 @@ pub(super) struct NodeTable {
     pub initiator: Option<InitiatorName>,
     /// The LUN's number as the array's administration shows it, without quotes. A number above 255 needs `wwid` too, because
     /// arrays address such LUNs in different ways. With a pattern it is the number that each node's LUN has for that node. Required
-    /// with a target and without `wwid` or `wwids`.
+    /// with a target and without `wwid`.
     #[schemars(example = 1)]
     pub lun: Option<LunNumber>,
     /// The node's disk, instead of `device.path`.
@@ -300,14 +299,9 @@ pub(super) struct NodeTable {
     pub path: Option<DiskLink>,
     /// The LUN's WWID, as `etcd-lun luns` prints it. It identifies the LUN, whatever its number is, and any other LUN is refused.
     /// Without it the number is enough for the first `apply`; later ones compare with the record. No two nodes have the same.
-    /// `target.multipath = true` needs it. A pattern has `wwids` instead, because a WWID is that of one LUN.
+    /// `target.multipath = true` needs it. A pattern has none, because a WWID is that of one LUN.
     #[schemars(example = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4")]
     pub wwid: Option<Wwid>,
-    /// The WWIDs of the LUNs for all nodes that a pattern matches, instead of `lun`. A node takes one of those that the target
-    /// shows it: the one that it has stamped before, else the first one that is blank, large enough and free. It skips a LUN that
-    /// holds anything else. From then on it takes that LUN and no other.
-    #[schemars(example = LISTED)]
-    pub wwids: Option<Vec<Wwid>>,
     /// False for a node whose etcd stays on its local disk for now. A boot of such a node only looks at its LUN, and
     /// `etcd-lun apply` refuses to move its etcd. So one config serves a pool that is moved node by node. It has no effect once
     /// etcd's data is on the LUN: only `etcd-lun rollback` moves the data back.
@@ -326,7 +320,6 @@ impl Default for NodeTable {
             lun: None,
             path: None,
             wwid: None,
-            wwids: None,
             migrate: defaults::MIGRATE,
             written_in: Line::default(),
         }

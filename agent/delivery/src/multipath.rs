@@ -4,7 +4,6 @@
 //! the config's WWIDs only. So what cannot be said for single LUNs is not in it.
 
 use config::{Nodes, PATH_FAILS_AFTER};
-use terms::Wwid;
 
 /// The path of the file on a node: multipathd reads `*.conf` there after `/etc/multipath.conf` (multipath.conf(5)).
 pub(super) const DROP_IN: &str = "/etc/multipath/conf.d/etcd-lun.conf";
@@ -21,7 +20,7 @@ pub fn multipath(nodes: &Nodes<'_>) -> Option<String> {
     let queued = target.timeouts.replacement;
     let checks = queued.0.as_secs().div_ceil(POLLING);
     let (mut exceptions, mut maps) = (String::new(), String::new());
-    for wwid in nodes.iter().flat_map(|node| node.entry.named()).filter_map(Wwid::multipath) {
+    for wwid in nodes.iter().filter_map(|node| node.entry.wwid.as_ref()?.multipath()) {
         exceptions += &format!("\twwid \"^{wwid}$\"\n");
         maps += &format!("\tmultipath {{\n\t\twwid \"{wwid}\"\n\t\tno_path_retry {checks}\n\t}}\n");
     }

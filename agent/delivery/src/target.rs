@@ -44,14 +44,6 @@ pub enum TargetError {
         /// The node.
         node: String,
     },
-    /// The entry names LUNs that exist.
-    #[error(
-        "the entry of {node} has `wwids`, which name LUNs that exist already: map one of them to its initiator at the array, or write `lun` instead, such as `lun = 1`"
-    )]
-    Listed {
-        /// The node.
-        node: String,
-    },
     /// A WWID that LIO can't give to a LUN.
     #[error(
         "the config has the WWID {wwid} for {node}, and LIO's are `naa.6001405` and 25 digits: leave `wwid` out"
@@ -239,9 +231,6 @@ fn portals(script: &mut String, portals: &[Portal]) {
 
 /// The number that the node's LUN is to have.
 pub(super) fn number(node: &IscsiNode) -> Result<LunNumber, TargetError> {
-    if !node.entry.wwids.is_empty() {
-        return Err(TargetError::Listed { node: node.entry.name.clone() });
-    }
     node.lun.ok_or_else(|| TargetError::Number { node: node.entry.name.clone() })
 }
 

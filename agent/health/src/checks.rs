@@ -43,9 +43,6 @@ pub(super) fn lun<'a>(config: &Config, node: &'a Node) -> Result<&'a Lun, Outcom
         (LunView::NoSession | LunView::NotAttached, Backing::Device(device)) => {
             found(format!("{} leads to no disk; attach it to this machine", device.path))
         }
-        (LunView::Listed(_), _) => {
-            found("none of `node.wwids` is this node's yet; see `etcd-lun plan`, and run `etcd-lun apply`")
-        }
         (LunView::NoSession, Backing::Iscsi(_)) => found(
             "no session to the target; `etcd-lun status` has the last try's error; run `etcd-lun apply`",
         ),
@@ -186,11 +183,6 @@ pub(super) fn device_identity(input: CheckInput<'_>) -> Outcome {
                 input.config.backing.place(),
                 input.config.backing.where_to_fix()
             )),
-            Some(_) | None if !input.config.node.wwids.is_empty() && !input.config.node.wwids.contains(wwid) => {
-                found(format!(
-                    "{wwid} is not in `node.wwids` any more, so the next boot will refuse it; add it to the list again"
-                ))
-            }
             Some(_) | None => ok(format!("{wwid} ({})", lun.device)),
         }
     }))

@@ -22,11 +22,7 @@ fn disks_at<'a>(
     sessions: impl Iterator<Item = &'a Session>,
     lun: &WantedLun,
 ) -> io::Result<Vec<String>> {
-    let mut disks = Vec::new();
-    for session in sessions {
-        disks.extend(Shown::on(host, session)?.all(lun)?.into_iter().filter_map(|lun| lun.disk.clone()));
-    }
-    Ok(disks)
+    sessions.filter_map(|session| disk_of(host, session, lun).transpose()).collect()
 }
 
 /// The LUN's disks: one for each path.
@@ -35,11 +31,6 @@ pub fn disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
         Backing::Iscsi(iscsi) => disks_at(host, sessions_of(host, iscsi)?.iter(), &iscsi.lun),
         Backing::Device(device) => disks_of_device(host, device),
     }
-}
-
-/// The disks of all LUNs that may be meant on a session; none as long as the kernel has not made one of them.
-pub fn disks_on(host: &Host, session: &Session, lun: &WantedLun) -> io::Result<Option<Vec<String>>> {
-    Ok(Shown::on(host, session)?.all(lun)?.into_iter().map(|lun| lun.disk.clone()).collect())
 }
 
 /// The disk of a LUN on a session; none as long as the kernel has not made it.

@@ -6,7 +6,7 @@ use host::{
     Host,
     block::{self, ShownLun},
 };
-use terms::{Ambiguous, LunAddress, Session, WantedLun, Wwid};
+use terms::{Ambiguous, Session, WantedLun};
 
 /// How many LUNs a message lists. An array may show hundreds.
 const LISTED: usize = 12;
@@ -29,30 +29,20 @@ impl Shown {
         Ok(Self { target: session.target.clone(), luns })
     }
 
-    /// The LUN that is meant; none if it is not among them, or if it is not known yet which of a list it is. If several fit, that
-    /// is an error: nothing shows which one is right.
+    /// The LUN that is meant; none if it is not among them. If several fit, that is an error: nothing shows which one is right.
     pub fn chosen(&self, wanted: &WantedLun) -> io::Result<Option<&ShownLun>> {
-        let at = wanted.choose(&self.names()).map_err(|several| self.ambiguous(wanted, &several))?;
-        Ok(at.and_then(|at| self.luns.get(at)))
-    }
-
-    /// Returns that LUN, or all of the list that may be meant.
-    pub fn all(&self, wanted: &WantedLun) -> io::Result<Vec<&ShownLun>> {
-        let all = wanted.choose_all(&self.names()).map_err(|several| self.ambiguous(wanted, &several))?;
-        Ok(all.into_iter().filter_map(|at| self.luns.get(at)).collect())
-    }
-
-    fn names(&self) -> Vec<(LunAddress, Option<Wwid>)> {
-        self.luns.iter().map(|lun| (lun.address, lun.wwid.clone())).collect()
-    }
-
-    fn ambiguous(&self, wanted: &WantedLun, Ambiguous(several): &Ambiguous) -> io::Error {
-        let several = several.iter().filter_map(|at| self.luns.get(*at)).map(ToString::to_string);
-        io::Error::other(format!(
-            "{} shows {wanted} more than once: {}; set `node.wwid` and `node.lun` so that only one fits",
-            self.target,
-            several.collect::<Vec<_>>().join(", ")
-        ))
+        let names: Vec<_> = self.luns.iter().map(|lun| (lun.address, lun.wwid.clone())).collect();
+        match wanted.choose(&names) {
+            Ok(at) => Ok(at.and_then(|at| self.luns.get(at))),
+            Err(Ambiguous(several)) => {
+                let several = several.iter().filter_map(|at| self.luns.get(*at)).map(ToString::to_string);
+                Err(io::Error::other(format!(
+                    "{} shows {wanted} more than once: {}; set `node.wwid` and `node.lun` so that only one fits",
+                    self.target,
+                    several.collect::<Vec<_>>().join(", ")
+                )))
+            }
+        }
     }
 
     /// All disks, as a list for a message.

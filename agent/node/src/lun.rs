@@ -13,9 +13,6 @@ pub enum LunView {
     NoSession,
     /// A session is logged in and has no disk with our LUN number; or the device's link does not exist.
     NotAttached,
-    /// The config has a list of LUNs, and it is not known yet which of them is this node's: those that are attached, in the
-    /// order of the list. At least one.
-    Listed(Vec<Lun>),
     /// It is attached.
     Seen(Box<Lun>),
 }

@@ -112,7 +112,7 @@ fn free_inodes(host: &Host, config: &Config, node: &Node) -> io::Result<Option<u
 fn devices(node: &Node) -> io::Result<Vec<String>> {
     match node.lun.require().map_err(io::Error::other)? {
         LunView::Seen(lun) => Ok(lun.paths.iter().chain([&lun.device]).cloned().collect()),
-        LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => Err(io::Error::other(
+        LunView::NoSession | LunView::NotAttached => Err(io::Error::other(
             "the LUN is not attached, so it is unknown which lines of the kernel's log are about it",
         )),
     }

@@ -45,15 +45,6 @@ pub fn identity(host: &Host, joined_host_namespace: bool) -> anyhow::Result<Iden
     })
 }
 
-/// The config of a node with a record, whose LUN is the one that the record names: of a list in the config it takes no other, also
-/// while that one is absent. Whether the list names it is for the plan.
-pub fn of_record(host: &Host, config: Config) -> Config {
-    match record(host).known() {
-        Some(Some(record)) if !config.listed().is_empty() => config.with_lun(&record.wwid),
-        Some(_) | None => config,
-    }
-}
-
 /// The mount namespace that the node is observed from.
 #[derive(Debug, Clone, Copy)]
 pub enum Viewpoint<'a> {

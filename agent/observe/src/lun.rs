@@ -46,19 +46,11 @@ impl Look<'_> {
 
     fn at_target(self, iscsi: &Iscsi) -> io::Result<LunView> {
         let sessions = iscsi::sessions_of(self.door.host, &iscsi.target.iqn)?;
-        let looked_at = |wanted: &WantedLun| self.on(&sessions, wanted);
         let nothing = match sessions.iter().any(Session::is_logged_in) {
             true => LunView::NotAttached,
             false => LunView::NoSession,
         };
-        if iscsi.lun.listed.is_empty() {
-            return Ok(looked_at(&iscsi.lun)?.map_or(nothing, |lun| LunView::Seen(Box::new(lun))));
-        }
-        let mut seen = Vec::new();
-        for wwid in &iscsi.lun.listed {
-            seen.extend(looked_at(&WantedLun::named(wwid.clone()))?);
-        }
-        Ok(if seen.is_empty() { nothing } else { LunView::Listed(seen) })
+        Ok(self.on(&sessions, &iscsi.lun)?.map_or(nothing, |lun| LunView::Seen(Box::new(lun))))
     }
 
     /// One LUN, by all its paths; none if no session has it. A disk that udev has not labelled yet is not attached yet: another run

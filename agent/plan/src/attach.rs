@@ -1,13 +1,12 @@
 //! Makes the LUN visible to this node: login and scan; or waits for a local disk.
 
 use super::{
-    choose,
     input::{Occasion, PlanInput, is_held, require},
     outcome::{Horizon, Plan},
     refusal::Refusal,
     step::{AttachLun, LogIn, Step},
 };
-use config::{Backing, Config, Gate, Iscsi};
+use config::{Backing, Gate, Iscsi};
 use node::{LunView, Multipath, SeenSession};
 use std::time::Duration;
 use terms::{FsUuid, Iqn, Portal, Span, TermError};
@@ -30,14 +29,11 @@ fn time_limit(input: &PlanInput<'_>) -> Span {
 /// The steps that make the LUN visible; none if it is visible.
 pub(super) fn plan(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
     let attached = match input.lun_view()? {
-        LunView::Seen(_) | LunView::Listed(_) => true,
+        LunView::Seen(_) => true,
         LunView::NoSession | LunView::NotAttached => false,
     };
     match &input.config.backing {
-        Backing::Iscsi(iscsi) => match (log_in(input, iscsi, attached)?, input.lun_view()?) {
-            (None, LunView::Listed(shown)) => choose::plan(input, shown).map(Some),
-            (plan, _) => Ok(plan),
-        },
+        Backing::Iscsi(iscsi) => log_in(input, iscsi, attached),
         Backing::Device(_) if attached => Ok(None),
         Backing::Device(device) => {
             let limit = time_limit(input);
@@ -75,20 +71,6 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
         limit,
     }));
     Ok(Some(Plan::until(steps, Horizon::Lun)))
-}
-
-/// A look at what the sessions that exist show now of the list in the config, before one of it is chosen: the array may show
-/// more LUNs than at the log-in. None if the config has no list, or if it is known which LUN of it is this node's.
-pub fn look_again(config: &Config) -> Option<AttachLun> {
-    let Iscsi { target, initiator, lun } = config.backing.iscsi()?;
-    (!lun.listed.is_empty()).then(|| AttachLun {
-        target: target.iqn.clone(),
-        initiator: initiator.clone(),
-        lun: lun.clone(),
-        everywhere: false,
-        elsewhere: None,
-        limit: Span(Duration::ZERO),
-    })
 }
 
 /// A single log-in at one portal, to look at what it shows.

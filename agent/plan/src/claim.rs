@@ -12,7 +12,7 @@
 //! they cannot be asked, a person is told so: the whole cluster may be down.
 
 use super::{
-    attach, barred, choose,
+    attach, barred,
     input::{Occasion, PlanInput, require},
     labels, lun,
     outcome::{Horizon, Plan},
@@ -49,9 +49,6 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         .into());
     }
     nobody_serves_elsewhere(&input)?;
-    if let LunView::Listed(shown) = input.lun_view()? {
-        choose::check_single_own(&input, shown)?;
-    }
     if let Some(plan) = attach::plan(&input)? {
         return Ok(plan);
     }

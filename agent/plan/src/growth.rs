@@ -60,6 +60,6 @@ fn refuse(input: &PlanInput<'_>, seen: &Lun, filesystem: Bytes) -> Result<(), Re
 fn mounted_lun<'a>(input: &PlanInput<'a>) -> Option<&'a Lun> {
     match input.node.lun.known() {
         Some(LunView::Seen(seen)) => Some(seen),
-        Some(LunView::NoSession | LunView::NotAttached | LunView::Listed(_)) | None => None,
+        Some(LunView::NoSession | LunView::NotAttached) | None => None,
     }
 }

@@ -5,7 +5,6 @@
 //!
 //! * [`input`]: the facts that every decision needs
 //! * [`attach`]: makes the LUN visible to this node
-//! * [`choose`]: which LUN of a list it is
 //! * [`lun`]: whether it is the right LUN, and free
 //! * [`migrate`]: moves the data from the local disk to the LUN
 //! * [`resume`]: the LUN is authoritative: fence, advance the use counter, mount, start etcd
@@ -25,7 +24,6 @@
 
 mod attach;
 mod barred;
-mod choose;
 mod claim;
 mod claim_local;
 mod growth;
@@ -46,7 +44,7 @@ mod rollback;
 pub mod step;
 mod undo;
 
-pub use attach::{initiator_name, look_again, single_log_in};
+pub use attach::{initiator_name, single_log_in};
 pub use claim::claim;
 pub use claim_local::claim_local;
 pub use input::{Occasion, is_held};
@@ -54,7 +52,7 @@ pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
 pub use quorum::may_stop;
 pub use refusal::{
-    AuthorityRefusal, ClusterRefusal, LabelRefusal, ListRefusal, Refusal, RollbackRefusal, ShutDownRefusal,
+    AuthorityRefusal, ClusterRefusal, LabelRefusal, Refusal, RollbackRefusal, ShutDownRefusal,
 };
 pub use resume::has_lost_its_lun;
 pub use retired::may_delete;

@@ -2,7 +2,7 @@
 
 use super::{
     input::{PlanInput, require},
-    refusal::{ListRefusal, Refusal},
+    refusal::Refusal,
 };
 use config::Backing;
 use node::{Content, Fact, Lun, Multipath, authority::Authority};
@@ -34,7 +34,6 @@ pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a
             return Err(wrong_lun(input, wwid, source_of_wish, wanted));
         }
     }
-    check_listed(input, wwid)?;
     if lun.read_only {
         return Err(Refusal::ReadOnly { wwid: wwid.clone(), where_to_fix });
     }
@@ -58,15 +57,6 @@ pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a
         return Err(Refusal::TooSmall { wwid: wwid.clone(), found, wanted, where_to_fix });
     }
     Ok(wwid)
-}
-
-/// Refuses a LUN that the config's list does not name.
-pub(super) fn check_listed(input: &PlanInput<'_>, wwid: &Wwid) -> Result<(), Refusal> {
-    let listed = &input.config.node.wwids;
-    if listed.is_empty() || listed.contains(wwid) {
-        return Ok(());
-    }
-    Err(ListRefusal::NotListed { wwid: wwid.clone() }.into())
 }
 
 /// Refuses to move data to a LUN that would get no map, though the config wants one.

@@ -45,7 +45,7 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     let seen = match input.lun_view()? {
         LunView::Seen(seen) => seen,
         // `attach` has planned for these.
-        LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => {
+        LunView::NoSession | LunView::NotAttached => {
             return Ok(Plan::until(Vec::new(), Horizon::Lun));
         }
     };

@@ -117,7 +117,7 @@ pub(super) fn verify_mounted<'a>(
                 wwid: record.wwid.clone(),
             });
         }
-        (LunView::Seen(_) | LunView::Listed(_) | LunView::NoSession | LunView::NotAttached, _) => {
+        (LunView::Seen(_) | LunView::NoSession | LunView::NotAttached, _) => {
             return Err(foreign());
         }
     };
@@ -146,9 +146,7 @@ pub(super) fn unmounted(input: &PlanInput<'_>, record: &Record) -> Result<Plan, 
     match input.lun_view()? {
         LunView::Seen(seen) => by_content(input, record, seen),
         // `attach` has planned for these.
-        LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => {
-            Ok(Plan::until(Vec::new(), Horizon::Lun))
-        }
+        LunView::NoSession | LunView::NotAttached => Ok(Plan::until(Vec::new(), Horizon::Lun)),
     }
 }
 

@@ -158,8 +158,6 @@ fn release_and_log_out(input: &PlanInput<'_>, record: &Record) -> Result<Plan, R
 
 /// The LUN is authoritative.
 fn from_lun(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
-    // Its guards would end it half-way.
-    lun::check_listed(input, &record.wwid)?;
     check_lun_reachable(input, record)?;
     let mount = require("what is mounted on the data directory", &input.node.mount)?;
     // First the state in which `apply` leaves a node, with the same proofs that this is the right LUN. etcd is not started in
@@ -185,7 +183,7 @@ fn check_lun_reachable(input: &PlanInput<'_>, record: &Record) -> Result<(), Ref
     let (found, cure) = match &input.config.backing {
         Backing::Device(device) => match view {
             LunView::Seen(_) => return Ok(()),
-            LunView::NoSession | LunView::NotAttached | LunView::Listed(_) => {
+            LunView::NoSession | LunView::NotAttached => {
                 (format!("{} leads to no disk", device.path), "See that the disk is attached to this machine")
             }
         },
@@ -197,7 +195,7 @@ fn check_lun_reachable(input: &PlanInput<'_>, record: &Record) -> Result<(), Ref
                 LunView::Seen(_) if ours.any(|session| session.is_logged_in()) => return Ok(()),
                 LunView::Seen(_) => format!("the session to {target} has lost its connection"),
                 LunView::NoSession => format!("there is no session to {target}"),
-                LunView::NotAttached | LunView::Listed(_) => format!("{target} shows no {}", iscsi.lun),
+                LunView::NotAttached => format!("{target} shows no {}", iscsi.lun),
             };
             (found, "See that the target answers")
         }

@@ -59,7 +59,7 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
                     "ACTION!=\"remove\", SUBSYSTEM==\"scsi\", {lun}, TAG+=\"systemd\", ENV{{SYSTEMD_WANTS}}+=\"{PATH_TARGET}\"\n"
                 );
             }
-            nodes.iter().flat_map(|node| node.entry.named()).collect()
+            nodes.iter().filter_map(|node| node.entry.wwid.as_ref()).collect()
         }
         Nodes::Device(nodes) => {
             text += DISKS;
@@ -81,17 +81,13 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
     text
 }
 
-/// Returns the matches for the paths to the LUN of a node, or to each of its list.
+/// Returns the matches for the paths to the LUN of a node.
 fn paths_to(target: &Iqn, node: &IscsiNode) -> Vec<String> {
     let path = |lun: &str| format!("ENV{{ID_PATH}}==\"ip-*-iscsi-{target}-lun-{lun}\"");
-    let named: Vec<_> = node
-        .entry
-        .named()
-        .map(|wwid| format!("{}, ATTRS{{wwid}}==\"{}\"", path("*"), in_udev(wwid)))
-        .collect();
-    match node.lun {
-        Some(number) if named.is_empty() => addresses(number).iter().map(|lun| path(lun)).collect(),
-        Some(_) | None => named,
+    match (&node.entry.wwid, node.lun) {
+        (Some(wwid), _) => vec![format!("{}, ATTRS{{wwid}}==\"{}\"", path("*"), in_udev(wwid))],
+        (None, Some(number)) => addresses(number).iter().map(|lun| path(lun)).collect(),
+        (None, None) => Vec::new(),
     }
 }
 
@@ -172,22 +168,6 @@ mod tests {
         let without = rendered(&TARGET.replace("wwid = \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\"\n", ""));
         assert_eq!(matches(&without).len(), 6);
         assert!(!without.contains("map"), "{without}");
-    }
-
-    /// Each of the list, because it is not known which node has which.
-    #[test]
-    fn of_a_list() {
-        let (head, _) = TARGET.split_once("[[node]]").unwrap();
-        let text = head.replace("[target]", "[target]\nlun_masking = true")
-            + "[[node]]\nhostname = \"m-*\"\ninitiator = \"iqn.2024-02.x:{hostname}\"\n\
-               wwids = [\"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\", \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c5\"]\n";
-        let path = |last| {
-            format!(
-                "ENV{{ID_PATH}}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-*\", ATTRS{{wwid}}==\"naa.60014051d8e4a3bd5a94f3f9a1a2b3c{last}\""
-            )
-        };
-        let map = |last| format!("ATTR{{dm/uuid}}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c{last}\"");
-        assert_eq!(matches(&rendered(&text)), [path(4), path(5), map(4), map(5)]);
     }
 
     #[test]

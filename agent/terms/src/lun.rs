@@ -144,9 +144,6 @@ pub struct WantedLun {
     /// Its WWID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wwid: Option<Wwid>,
-    /// The WWIDs of which it has one, while it is not known which; then it has neither number nor WWID here.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub listed: Vec<Wwid>,
 }
 
 /// More than one LUN fits, by their places in what was shown.
@@ -180,20 +177,6 @@ impl WantedLun {
             _ => Err(Ambiguous(found)),
         }
     }
-
-    /// The places of all LUNs that may be meant: one at most, unless it is not known yet which of a list it is.
-    pub fn choose_all(&self, shown: &[(LunAddress, Option<Wwid>)]) -> Result<Vec<usize>, Ambiguous> {
-        if self.listed.is_empty() {
-            return Ok(self.choose(shown)?.into_iter().collect());
-        }
-        let each = self.listed.iter().map(|wwid| Self::named(wwid.clone()).choose(shown));
-        Ok(each.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
-    }
-
-    /// The LUN with this WWID.
-    pub fn named(wwid: Wwid) -> Self {
-        Self { number: None, wwid: Some(wwid), listed: Vec::new() }
-    }
 }
 
 impl fmt::Display for WantedLun {
@@ -201,7 +184,7 @@ impl fmt::Display for WantedLun {
         match (self.number, &self.wwid) {
             (Some(number), _) => write!(f, "LUN {number}"),
             (None, Some(wwid)) => write!(f, "LUN {wwid}"),
-            (None, None) => write!(f, "LUN of the {} in `node.wwids`", self.listed.len()),
+            (None, None) => f.write_str("the LUN"),
         }
     }
 }
@@ -248,7 +231,7 @@ mod tests {
         let wwid = |text: &str| -> Option<Wwid> { (!text.is_empty()).then(|| text.parse().unwrap()) };
         let chosen = |number: Option<u32>, wanted: &str, shown: &[(u64, &str)]| {
             let shown: Vec<_> = shown.iter().map(|(lun, name)| (LunAddress(*lun), wwid(name))).collect();
-            WantedLun { number: number.map(LunNumber), wwid: wwid(wanted), listed: Vec::new() }.choose(&shown)
+            WantedLun { number: number.map(LunNumber), wwid: wwid(wanted) }.choose(&shown)
         };
         // tgt with LUNs 44 and 300: a scan for 300 would have led to 44.
         let tgt = [(0, ""), (44, a), (16_684, b)];
@@ -265,27 +248,5 @@ mod tests {
         assert_eq!(chosen(Some(5), a, &[(1, a), (5, a)]), Ok(Some(1)), "shown twice: the number decides");
         assert_eq!(chosen(Some(7), a, &[(1, a), (5, a), (7, b)]), Err(Ambiguous(vec![0, 1])));
         assert_eq!(chosen(None, "", &[(1, "")]), Ok(None), "no name is no wildcard");
-    }
-
-    #[test]
-    fn all_of_a_list_are_meant_until_one_is_chosen() {
-        let [a, b, c] = ["naa.6000000000000001", "naa.6000000000000002", "naa.6000000000000003"]
-            .map(|name| name.parse::<Wwid>().unwrap());
-        let list = WantedLun {
-            number: None,
-            wwid: None,
-            listed: vec![c.clone(), a.clone(), "eui.0000000000000001".parse().unwrap()],
-        };
-        let shown = [
-            (LunAddress(0), None),
-            (LunAddress(1), Some(a.clone())),
-            (LunAddress(2), Some(b.clone())),
-            (LunAddress(3), Some(c)),
-        ];
-        assert_eq!(list.choose_all(&shown), Ok(vec![3, 1]), "in the order of the list");
-        assert_eq!(list.choose(&shown), Ok(None), "none of them is the one yet");
-        assert_eq!(WantedLun::named(b).choose_all(&shown), Ok(vec![2]));
-        let twice = [(LunAddress(1), Some(a.clone())), (LunAddress(2), Some(a))];
-        assert_eq!(list.choose_all(&twice), Err(Ambiguous(vec![0, 1])));
     }
 }

@@ -10,7 +10,6 @@ mod decisions;
 mod device;
 mod held;
 mod judge;
-mod listed;
 mod machine;
 mod mark;
 mod multipath;

@@ -231,13 +231,6 @@ impl Written {
         match key {
             "cert" => least.set(table, "key", "\"/etc/etcd/client.key\""),
             "key" => least.set(table, "cert", "\"/etc/etcd/client.crt\""),
-            // Only a pattern has a list, in the place of a number.
-            "wwids" => {
-                least.set("[target]", "lun_masking", "true");
-                least.set(table, "hostname", "\"648db89cc*\"");
-                least.set(table, "initiator", "\"iqn.2024-02.com.example:{hostname}\"");
-                least = least.without(table, "lun");
-            }
             _ => {}
         }
         if table.ends_with("chap]") {

@@ -105,8 +105,6 @@ pub struct Wanted {
     pub lun: u32,
     /// `node.wwid`
     pub wwid: Option<String>,
-    /// `node.wwids`, instead of `node.lun`
-    pub wwids: Vec<String>,
     /// Further lines of TOML, at the end
     pub more: String,
 }
@@ -134,7 +132,6 @@ impl Default for Wanted {
             initiator: INITIATOR.into(),
             lun: 1,
             wwid: None,
-            wwids: Vec::new(),
             more: String::new(),
         }
     }
@@ -188,13 +185,9 @@ impl Wanted {
             );
         }
         text += &format!(
-            "{common}\n[[node]]\nhostname = {:?}\ninitiator = {:?}\n",
-            self.hostname, self.initiator
+            "{common}\n[[node]]\nhostname = {:?}\ninitiator = {:?}\nlun = {}\n",
+            self.hostname, self.initiator, self.lun
         );
-        text += &match self.wwids.as_slice() {
-            [] => format!("lun = {}\n", self.lun),
-            listed => format!("wwids = {listed:?}\n"),
-        };
         if let Some(wwid) = &self.wwid {
             text += &format!("wwid = {wwid:?}\n");
         }

@@ -202,8 +202,7 @@ fn leave_idle(run: &Run<'_>, step: &AttachLun, looks: &[Look]) -> anyhow::Result
     Ok(())
 }
 
-/// The disk of the LUN on each session, as soon as udev has processed all of them; or why there is none. Of a list a session has
-/// several.
+/// The disk of the LUN on each session, as soon as udev has processed all of them; or why there is none.
 fn settled<'a>(
     host: &Host,
     step: &AttachLun,
@@ -214,26 +213,19 @@ fn settled<'a>(
     let disks = || {
         let mut disks = Vec::new();
         for look in known {
-            let Some(names) = locate::disks_on(host, &look.session, &step.lun)? else { return Ok(None) };
-            for name in names {
-                if !locate::is_settled(host, &name)? {
-                    return Ok(None);
-                }
-                disks.push((*look, name));
+            match locate::disk_of(host, &look.session, &step.lun)? {
+                Some(name) if locate::is_settled(host, &name)? => disks.push((*look, name)),
+                Some(_) | None => return Ok(None),
             }
         }
-        Ok(Some(disks).filter(|disks| !disks.is_empty()))
+        Ok(Some(disks))
     };
     if known.len() > 1 {
         // Without a map the plan refuses several paths, and says so better.
         let mapped = || {
             let disks = disks()?.unwrap_or_default();
-            for (_, disk) in &disks {
-                if !locate::has_map(host, disk)? {
-                    return Ok(None);
-                }
-            }
-            Ok((!disks.is_empty()).then_some(()))
+            let Some((_, disk)) = disks.first() else { return Ok(None) };
+            Ok(locate::has_map(host, disk)?.then_some(()))
         };
         monitor.wait_until(host, Instant::now() + limit.min(MAP_LIMIT), mapped)?;
     }
@@ -316,9 +308,8 @@ fn told(step: &AttachLun, findings: &[Finding]) -> String {
 fn cure(step: &AttachLun, findings: &[Finding]) -> String {
     match findings.iter().any(|finding| matches!(finding.what, What::Absent(_))) {
         true => format!(
-            ": map it to {} there, or correct `{}`, `node.lun` or `target.portals`",
-            step.initiator,
-            if step.lun.listed.is_empty() { "node.wwid" } else { "node.wwids" }
+            ": map it to {} there, or correct `node.wwid`, `node.lun` or `target.portals`",
+            step.initiator
         ),
         false => String::new(),
     }

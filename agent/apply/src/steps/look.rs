@@ -42,14 +42,12 @@ fn look_at(door: &Door<'_>, step: &AttachLun, session: &Session) -> anyhow::Resu
     door.perform(&Request::Scan { session: session.sid })
         .with_context(|| format!("asking for the LUNs of {} over session {}", session.target, session.sid))?;
     let shown = Shown::on(host, session)?;
-    let wanted: Vec<_> = shown
-        .all(&step.lun)
+    let wanted = shown
+        .chosen(&step.lun)
         .map_err(|error| Refusal::Unknown { what: "the LUN", why: error.to_string() })?
-        .iter()
-        .map(|lun| lun.address)
-        .collect();
-    forget_others(door, session, &shown, &wanted)?;
-    if !wanted.is_empty() {
+        .map(|lun| lun.address);
+    forget_others(door, session, &shown, wanted)?;
+    if wanted.is_some() {
         return Ok(Found::Known);
     }
     // A scan ends also when the connection is lost, and the kernel doesn't say so.
@@ -58,14 +56,14 @@ fn look_at(door: &Door<'_>, step: &AttachLun, session: &Session) -> anyhow::Resu
     Ok(if sessions.iter().any(is_still_up) { Found::Absent(shown.list()) } else { Found::NotAsked })
 }
 
-/// Tells the kernel to forget all LUNs of a session but these, unless somebody uses one.
+/// Tells the kernel to forget all LUNs of a session but this one, unless somebody uses one.
 pub fn forget_others(
     door: &Door<'_>,
     session: &Session,
     shown: &Shown,
-    ours: &[LunAddress],
+    ours: Option<LunAddress>,
 ) -> anyhow::Result<()> {
-    let others: Vec<_> = shown.luns.iter().filter(|lun| !ours.contains(&lun.address)).collect();
+    let others: Vec<_> = shown.luns.iter().filter(|lun| Some(lun.address) != ours).collect();
     if others.is_empty() || session.target_id.is_none() {
         return Ok(());
     }

@@ -5,7 +5,6 @@
 //! * [`login`]: the initiator name, iscsid, sessions
 //! * [`portals`]: paths and records of portals that the config does not name
 //! * [`attach`]: the LUN's disk
-//! * [`take`]: one LUN of a list
 //! * [`format`](mod@format): the filesystem
 //! * [`stage`]: the LUN's mount for this process only
 //! * [`measure`]: the LUN's speed
@@ -47,4 +46,3 @@ pub mod returning;
 pub mod serve;
 pub mod stage;
 pub mod stamp;
-pub mod take;

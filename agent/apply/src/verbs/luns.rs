@@ -114,7 +114,7 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
         ));
     };
     let shown = if in_use { Shown::on(run.host, &session)? } else { asked(run.door, &session)? };
-    let wanted: Vec<_> = shown.all(&iscsi.lun).unwrap_or_default().iter().map(|lun| lun.address).collect();
+    let wanted = shown.chosen(&iscsi.lun).ok().flatten().map(|lun| lun.address);
     let used = locate::session_users(run.host, &session)?;
     let luns = shown.luns.iter().filter(|lun| lun.is_disk);
     let luns = luns.map(|lun| VisibleLun {
@@ -124,7 +124,7 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
         wwid: lun.wwid.clone(),
         size: lun.size,
         content: content(run.host, lun, &used),
-        is_wanted: wanted.contains(&lun.address),
+        is_wanted: Some(lun.address) == wanted,
     });
     let luns = luns.collect();
     let mut problem = in_use.then(|| {
@@ -136,7 +136,7 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
             problem = Some(format!("{error:#}: the session stays, and `etcd-lun apply` uses or ends it"));
         }
     } else if !in_use {
-        look::forget_others(run.door, &session, &shown, &wanted)?;
+        look::forget_others(run.door, &session, &shown, wanted)?;
     }
     Ok(PortalLuns { portal: portal.clone(), luns, problem })
 }

@@ -193,65 +193,13 @@ fn a_pattern_with_a_device() {
     }
 }
 
-const FIRST: &str = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4";
-const SECOND: &str = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c5";
-
+/// multipath-tools names each LUN by its WWID, and a pattern has none.
 #[test]
-fn a_list_of_luns() {
-    let list = format!("wwids = [\"{FIRST}\", \"{}\"]", SECOND.replace("naa.", "3"));
-    let text = PATTERN.replace("lun = 1", &list);
-    let config = load(&[&text], ID, "master-0").unwrap();
-    let names = |wwids: &[terms::Wwid]| wwids.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(names(config.listed()), [FIRST, SECOND], "in the order of the list, in one form");
-    assert_eq!((path(&config), &config.node.wwid), ("one of 2 LUNs (`node.wwids`)".into(), &None));
-    // The node has one of them.
-    let taken = config.with_lun(&SECOND.parse().unwrap());
-    assert_eq!((path(&taken), taken.listed().len()), (format!("LUN {SECOND}"), 0));
-    for (wwid, of_list, of_node) in
-        [(FIRST, true, false), (SECOND, true, true), ("eui.0025388b710116a1", false, false)]
-    {
-        let wwid = wwid.parse().unwrap();
-        assert_eq!((config.node.allows(&wwid), taken.node.allows(&wwid)), (of_list, of_node), "{wwid}");
-    }
-    let json = serde_json::to_value(&config).unwrap();
-    assert_eq!((&json["node"]["wwids"][1], json["node"].get("lun")), (&SECOND.into(), None));
-    let rows = serde_json::to_value(pool(&[&text]).unwrap().rows().unwrap()).unwrap();
-    assert_eq!(
-        (&rows[0]["place"], &rows[0]["wwids"][0]),
-        (&"one of 2 LUNs (`node.wwids`)".into(), &FIRST.into())
+fn multipath_needs_an_entry_for_each_node() {
+    let text = PATTERN.replace("lun_masking = true", "lun_masking = true\nmultipath = true");
+    let error = pool(&[&text]).unwrap_err();
+    assert!(
+        error.contains("`node.wwid`") && error.contains("an entry for each node with its `wwid`"),
+        "{error}"
     );
-    // multipath-tools names each LUN by its WWID.
-    let multipath = text.replace("lun_masking = true", "lun_masking = true\nmultipath = true");
-    assert!(pool(&[&multipath]).is_ok());
-    let odd = multipath.replace(FIRST, "t10.IET 00010001");
-    assert!(pool(&[&odd]).unwrap_err().contains("t10.IET 00010001 for master-*"));
-}
-
-#[test]
-fn what_a_list_must_be() {
-    let with = |to: &str| PATTERN.replace("lun = 1", to);
-    let own = format!(
-        "[[node]]\nhostname = \"infra-0\"\ninitiator = \"iqn.2024-02.com.example:own\"\nwwid = \"{FIRST}\"\n"
-    );
-    let both = with(&format!("wwids = [\"{FIRST}\"]")) + &own;
-    for (text, parts) in [
-        (with("wwids = []"), ["`node.wwids`", "the list is empty"]),
-        (with(&format!("wwids = [\"{FIRST}\", \"x\"]")), ["line 11", "`x` is not a WWID"]),
-        (with(&format!("wwids = [\"{FIRST}\", \"{FIRST}\"]")), ["`node.wwids`", "listed twice"]),
-        (with(&format!("lun = 1\nwwids = [\"{FIRST}\"]")), ["`node.wwids`", "`lun` beside it"]),
-        (with(&format!("wwid = \"{FIRST}\"")), ["`node.wwid`", "`wwids`, a list with a LUN for each node"]),
-        (both, ["in two entries", FIRST]),
-        (
-            own.replace("wwid =", "wwids =").replace(&format!("\"{FIRST}\""), &format!("[\"{FIRST}\"]"))
-                + &with("lun = 1"),
-            ["`node.wwids`", "only an entry with a pattern"],
-        ),
-    ] {
-        let error = pool(&[&text]).unwrap_err();
-        for part in parts {
-            assert!(error.contains(part), "{part}: {error}");
-        }
-    }
-    let device = format!("{DEVICE}[[node]]\nhostname = \"etcd-*\"\nwwids = [\"{FIRST}\"]\n");
-    assert!(pool(&[&device]).unwrap_err().contains("`node.wwids`"));
 }

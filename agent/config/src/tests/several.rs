@@ -103,13 +103,13 @@ fn all_entries_in_a_config_that_is_right_otherwise() {
     let head = "[target]\niqn = \"iqn.2024-02.a.b:c\"\nportals = [\"10.0.0.1\"]\nmultipath = true\nlun_masking = true\n\
                 [etcd]\nruntime = \"systemd\"\n";
     let pattern = "[[node]]\nhostname = \"m-*\"\ninitiator = \"iqn.2024-02.a.b:m\"\nwwid = \"t10.IET 00010001\"\n\
-                   [[node]]\nhostname = \"n-0\"\ninitiator = \"iqn.2024-02.a.b:c\"\nwwids = []\n";
+                   [[node]]\nhostname = \"n-0\"\ninitiator = \"iqn.2024-02.a.b:c\"\nwwid = \"t10.IET 00010002\"\n";
     expect(
         &[head, pattern],
         &[
             "`node.initiator` in 1.toml, line 1: iqn.2024-02.a.b:m for all nodes that m-* matches, expected…",
             "`node.wwid` in 1.toml, line 1: t10.IET 00010001 for all nodes that m-* matches, expected…",
-            "`node.wwids` in 1.toml, line 5: it is set in the entry hostname = \"n-0\" in 1.toml, line 5, expected…",
+            "`node.wwid` in 1.toml, line 5: t10.IET 00010002 for n-0, expected…",
             "`node.initiator` in 1.toml, line 5: iqn.2024-02.a.b:c is the target's name, expected…",
         ],
     );

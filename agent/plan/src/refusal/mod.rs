@@ -5,7 +5,6 @@
 mod authority;
 mod cluster;
 mod label;
-mod list;
 mod retired;
 mod rollback;
 mod shut_down;
@@ -13,7 +12,6 @@ mod shut_down;
 pub use authority::AuthorityRefusal;
 pub use cluster::ClusterRefusal;
 pub use label::LabelRefusal;
-pub use list::ListRefusal;
 pub use retired::RetiredRefusal;
 pub use rollback::RollbackRefusal;
 pub use shut_down::ShutDownRefusal;
@@ -467,10 +465,6 @@ pub enum Refusal {
     #[error(transparent)]
     #[serde(untagged)]
     Label(#[from] LabelRefusal),
-    /// No LUN of the list in the config is taken.
-    #[error(transparent)]
-    #[serde(untagged)]
-    List(#[from] ListRefusal),
     /// The data is not moved back to the local disk.
     #[error(transparent)]
     #[serde(untagged)]

@@ -7,8 +7,8 @@ mod payload;
 mod words;
 
 pub use payload::{
-    AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData, PassedOver,
-    Preflight, RemovePath, Retire, StartEtcd, StopEtcd, TakeLun, WatchLun, Way,
+    AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData, Preflight,
+    RemovePath, Retire, StartEtcd, StopEtcd, WatchLun, Way,
 };
 pub use words::Phase;
 
@@ -55,8 +55,6 @@ pub enum Step {
     AddPath(AddPath),
     /// Scans for the LUN, and only it, and waits for udev to have finished with its disk.
     AttachLun(AttachLun),
-    /// Takes one LUN of the list in the config: from here on the run goes on as if the entry named it alone.
-    TakeLun(TakeLun),
     /// Waits for a disk of the machine's own, and for udev to have finished with it.
     AwaitDisk {
         /// The link that leads to it.

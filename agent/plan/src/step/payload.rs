@@ -104,32 +104,6 @@ pub struct AttachLun {
     pub limit: Span,
 }
 
-/// The payload of `Step::TakeLun`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct TakeLun {
-    /// The LUN.
-    pub wwid: Wwid,
-    /// Why it is this one.
-    pub because: &'static str,
-    /// Those of the list that the target shows as well and that are not taken.
-    pub passed_over: Vec<PassedOver>,
-}
-
-/// A LUN of the list that is not taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct PassedOver {
-    /// Its WWID.
-    pub wwid: Wwid,
-    /// Why, in words that follow the WWID.
-    pub why: String,
-}
-
-impl fmt::Display for PassedOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.wwid, self.why)
-    }
-}
-
 /// The payload of `Step::Format`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Format {

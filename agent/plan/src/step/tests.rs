@@ -45,7 +45,7 @@ fn json_of_a_step_is_flat() {
         Step::AttachLun(AttachLun {
             target: term("iqn.2024-01.com.example:etcd"),
             initiator: term("iqn.2024-01.com.example:node-1"),
-            lun: WantedLun { number: Some(LunNumber(0)), wwid: None, listed: Vec::new() },
+            lun: WantedLun { number: Some(LunNumber(0)), wwid: None },
             everywhere: false,
             elsewhere: None,
             limit,

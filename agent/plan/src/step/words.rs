@@ -5,7 +5,7 @@ use super::{
     Step,
     payload::{
         AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData,
-        Preflight, RemovePath, Retire, StartEtcd, StopEtcd, TakeLun, WatchLun,
+        Preflight, RemovePath, Retire, StartEtcd, StopEtcd, WatchLun,
     },
 };
 use config::{Discovery, Runtime};
@@ -49,7 +49,6 @@ impl Step {
             Self::RemovePath(_) => about("remove-path", Phase::Commit, false),
             Self::AddPath(_) => about("add-path", Phase::Commit, false),
             Self::AttachLun(_) => about("attach-lun", Phase::Commit, false),
-            Self::TakeLun(_) => about("take-lun", Phase::Commit, false),
             Self::AwaitDisk { .. } => about("await-disk", Phase::Commit, false),
             Self::BeginRecord { .. } => about("begin-record", Phase::Commit, false),
             // Who had it can write no more.
@@ -145,10 +144,6 @@ impl fmt::Display for Step {
             }
             Self::AttachLun(AttachLun { target, lun, .. }) => {
                 write!(f, "attach {lun} of {target}, and no other")
-            }
-            Self::TakeLun(TakeLun { wwid, because, passed_over }) => {
-                write!(f, "take LUN {wwid} of `node.wwids`, {because}")?;
-                passed_over.iter().try_for_each(|passed| write!(f, "; pass over {passed}"))
             }
             Self::AwaitDisk { path, limit } => write!(f, "wait for {path}, for up to {limit}"),
             Self::BeginRecord { record } => {

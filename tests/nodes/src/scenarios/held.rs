@@ -149,7 +149,7 @@ fn steps(id: &str, verb: &str) -> Result<Vec<(Step, Vec<String>)>> {
         "attach-lun" => vec![Step::AttachLun(step::AttachLun {
             target: IQN.parse()?,
             initiator: INITIATOR.parse()?,
-            lun: WantedLun { number: Some(LunNumber(1)), wwid: None, listed: Vec::new() },
+            lun: WantedLun { number: Some(LunNumber(1)), wwid: None },
             everywhere: false,
             elsewhere: None,
             limit,

@@ -2,8 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{Declined, check, declines, each, failed, has, refused};
-use crate::image::HOSTNAME;
+use super::{Declined, check, declines, each, failed, refused};
 use crate::scene::{LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -88,8 +87,7 @@ fn number_of_the_array(stage: &mut Stage) -> Result<()> {
         bail!("the LUN has sectors of 4096 bytes, and the node has {sectors}");
     }
     // What else the target shows is not left attached.
-    one_disk_is_attached(stage)?;
-    one_of_a_list(stage, &right, &other)
+    one_disk_is_attached(stage)
 }
 
 fn one_disk_is_attached(stage: &Stage) -> Result<()> {
@@ -98,63 +96,4 @@ fn one_disk_is_attached(stage: &Stage) -> Result<()> {
         bail!("{disks} disks of the target are attached");
     }
     Ok(())
-}
-
-/// A machine that replaces this one, by a pattern and a list: it has another machine id and no record. The first LUN of the list
-/// holds the stamp of the machine that was here before. It is passed over and stays as it is; the blank one is taken. A third
-/// machine finds none.
-fn one_of_a_list(stage: &mut Stage, stamped: &Lun, free: &Lun) -> Result<()> {
-    const FORGET: &str =
-        "find /var/lib/etcd-lun -mindepth 1 -maxdepth 1 ! -name bin ! -name program -exec rm -rf {} +";
-    const SECOND: &str = "22222222222222222222222222222222";
-    const THIRD: &str = "33333333333333333333333333333333";
-    let first = stage.node.ok("cat /etc/machine-id")?;
-    stage.agent("rollback")?;
-    let wanted = Wanted {
-        hostname: HOSTNAME.replace(char::is_numeric, "*"),
-        initiator: "iqn.2024-02.com.example:{hostname}".into(),
-        target: "lun_masking = true\n".into(),
-        wwids: vec![stamped.wwid(), free.wwid()],
-        attach_timeout: "10s".into(),
-        ..Wanted::default()
-    };
-    stage
-        .node
-        .ok(&format!("{FORGET}; echo {SECOND} >/run/other-id; mount --bind /run/other-id /etc/machine-id"))?;
-    stage.configure(&wanted)?;
-    let before = fingerprint(&stamped.file)?;
-    let said = stage.apply()?.both();
-    // The one that is taken, the one that is passed over, and whose data that one holds.
-    for value in [&free.wwid(), &stamped.wwid(), HOSTNAME, &first] {
-        if !has(&said, value) {
-            bail!("`apply` does not say {value}: {said}");
-        }
-    }
-    stage.is_on_lun()?;
-    let wwid =
-        stage.node.ok("cat /sys/class/block/$(basename $(findmnt -no SOURCE /var/lib/etcd))/device/wwid")?;
-    let initiator = stage.node.ok("cat /sys/class/iscsi_session/session*/initiatorname")?;
-    if wwid.trim() != free.wwid() || initiator.trim() != format!("iqn.2024-02.com.example:{HOSTNAME}") {
-        bail!("etcd is on {wwid} as {initiator}");
-    }
-    if fingerprint(&stamped.file)? != before {
-        bail!("the LUN of the former machine was written to");
-    }
-    one_disk_is_attached(stage)?;
-    // Its record binds it: the order of the list does not count any more.
-    let reversed = Wanted { wwids: wanted.wwids.iter().rev().cloned().collect(), ..wanted.clone() };
-    stage.configure(&reversed)?;
-    stage.apply()?;
-    stage.is_on_lun()?;
-    let less = Wanted { wwids: vec![stamped.wwid()], ..wanted.clone() };
-    stage.configure(&less)?;
-    stage.node.ok("systemctl stop etcd && systemctl stop var-lib-etcd.mount")?;
-    check(&stage.agent("apply")?, refused("not-listed", &[&free.wwid()]))?;
-    stage.configure(&wanted)?;
-    stage.apply()?;
-    stage.is_on_lun()?;
-    stage.agent("rollback")?;
-    stage.node.ok(&format!("{FORGET}; echo {THIRD} >/run/other-id"))?;
-    declines(stage, &wanted, refused("none-free", &[&stamped.wwid(), &free.wwid(), HOSTNAME]))?;
-    stage.node.ok("umount /etc/machine-id").map(drop)
 }
