@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Whether a disk is fast enough for etcd.
+/// The verdict on a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -43,7 +43,7 @@ pub struct Summary {
     /// How long `fdatasync` took, without the write before it. etcd's metric `etcd_disk_wal_fsync_duration_seconds` and fio's
     /// `sync` percentiles measure the same.
     pub fdatasync_ns: Percentiles,
-    /// Whether that is fast enough for etcd.
+    /// The verdict for etcd.
     pub verdict: Verdict,
 }
 

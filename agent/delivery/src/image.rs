@@ -64,7 +64,7 @@ impl FromStr for ImageRef {
             return Err(ImageError::Form(said()));
         }
         let (registry, repository) = name.split_once('/').ok_or_else(|| ImageError::NoRegistry(said()))?;
-        // The same rule as podman's: a first part without these is a directory of a registry that the node chooses.
+        // podman has this rule too: a first part without these is a directory of a registry that the node chooses.
         if !registry.contains(['.', ':']) && registry != "localhost" {
             return Err(ImageError::NoRegistry(said()));
         }

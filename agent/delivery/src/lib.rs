@@ -52,11 +52,11 @@ pub struct File {
     pub mode: u32,
     /// The content.
     pub content: Vec<u8>,
-    /// What the file is.
+    /// The purpose of the file.
     pub part: Part,
 }
 
-/// What a delivered file is.
+/// The purpose of a delivered file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Which program the node needs, and the image that has it.
@@ -71,7 +71,7 @@ pub enum Part {
     Secret,
     /// The udev rule that labels the LUN.
     UdevRule,
-    /// What multipathd does with the LUNs.
+    /// multipathd's settings for the LUNs.
     Multipath,
     /// The journal's catalog.
     Catalog,
@@ -99,7 +99,7 @@ pub struct Unit {
     pub name: String,
     /// The text; empty for a unit that the node has.
     pub text: String,
-    /// Whether it is to be enabled: for none of our own units, which have no [Install] section.
+    /// True if it is to be enabled: for none of our own units, which have no [Install] section.
     pub enabled: bool,
     /// Our drop-in of a unit that the node has.
     pub drop_in: Option<String>,
@@ -131,9 +131,9 @@ pub enum DeliveryError {
     Twice {
         /// The path.
         path: AbsPath,
-        /// What the first file is.
+        /// The purpose of the first file.
         first: Part,
-        /// What the second file is.
+        /// The purpose of the second file.
         second: Part,
     },
 }

@@ -10,7 +10,7 @@ use terms::{AbsPath, Bytes, LunNumber, Portal, Wwid};
 /// The functions of the script, and its checks before it changes anything.
 const FUNCTIONS: &str = include_str!("target.sh");
 
-/// What the LUNs are made of.
+/// The storage of the LUNs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backstores {
     /// A file for each node in this directory.
@@ -25,7 +25,7 @@ pub enum TargetError {
     /// targetcli splits an argument at other characters.
     #[error("{what} `{word}` can't be an argument of targetcli: use letters, digits, \"-\", \"_\" and \".\"")]
     Word {
-        /// What the text is.
+        /// The name of the text.
         what: &'static str,
         /// The text in the config.
         word: String,

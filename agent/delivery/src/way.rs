@@ -44,14 +44,14 @@ impl Program {
         self.machine
     }
 
-    /// What `xz --decompress` makes this program of.
+    /// The packed program, for `xz --decompress`.
     pub(super) fn packed(&self) -> io::Result<Vec<u8>> {
         pack::lzma(&self.content)
     }
 }
 
 impl Way {
-    /// What the nodes read (`units/etcd-lun-program.sh`): the image, and the SHA-256 of the program for each
+    /// The file that the nodes read (`units/etcd-lun-program.sh`): the image, and the SHA-256 of the program for each
     /// architecture. None for a package.
     pub(super) fn order(&self) -> Option<String> {
         let (image, programs) = match self {

@@ -100,8 +100,8 @@ fn pad(out: &mut String, width: usize) {
     out.extend(std::iter::repeat_n(' ', width));
 }
 
-/// Whether a literal block (YAML 1.2, section 8.1.2) shows the text as it is, without indicators: lines of printable
-/// ASCII that neither begin nor end with a space, one line break at the end.
+/// Returns true if a literal block (YAML 1.2, section 8.1.2) shows the text as it is, without indicators: lines of
+/// printable ASCII that neither begin nor end with a space, one line break at the end.
 fn is_readable_block(text: &str) -> bool {
     let plain = |line: &str| {
         line.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
