@@ -1,6 +1,6 @@
 //! How long etcd was away, and for what.
 
-use plan::{Step, step::Phase};
+use plan::{NodeStep, ProtocolStep, Step, step::Phase};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::{
@@ -48,7 +48,7 @@ pub struct Clock {
 impl Clock {
     /// A step has ended that began at `start`.
     pub fn ended(&mut self, step: &Step, start: Instant) {
-        if let Step::StopEtcd { .. } = step {
+        if let Step::Protocol(ProtocolStep::StopEtcd { .. }) = step {
             *self = Self { since: Some(start), away: Away::default() };
         }
         let Some(since) = self.since else { return };
@@ -62,7 +62,7 @@ impl Clock {
             Phase::Starting => &mut away.starting,
         };
         *part += start.elapsed().as_secs_f64();
-        if let Step::StartEtcd(_) | Step::AwaitMember(_) = step {
+        if let Step::Protocol(ProtocolStep::StartEtcd(_)) | Step::Node(NodeStep::AwaitMember(_)) = step {
             away.total = since.elapsed().as_secs_f64();
         }
     }
@@ -141,21 +141,25 @@ mod tests {
     fn only_the_time_without_etcd_counts() {
         let mut clock = Clock::default();
         let start = Instant::now();
-        clock.ended(&Step::Unstamp, start);
+        clock.ended(&Step::Protocol(ProtocolStep::Unstamp), start);
         assert_eq!(clock.read(0), None);
         let unit: config::Runtime = config::Runtime::Systemd { unit: "etcd.service".into() };
         clock.ended(
-            &Step::StopEtcd(plan::step::StopEtcd { runtime: unit, needs_quorum: true, whole_pod: true }),
+            &Step::Protocol(ProtocolStep::StopEtcd(plan::step::StopEtcd {
+                runtime: unit,
+                needs_quorum: true,
+                whole_pod: true,
+            })),
             start,
         );
         assert_eq!(clock.read(0), None);
-        clock.ended(&Step::Unstamp, start);
+        clock.ended(&Step::Protocol(ProtocolStep::Unstamp), start);
         let member = plan::step::AwaitMember {
             url: "https://localhost:2379".parse().unwrap(),
             limit: "5s".parse().unwrap(),
             may_be_learner: false,
         };
-        clock.ended(&Step::AwaitMember(member), start);
+        clock.ended(&Step::Node(NodeStep::AwaitMember(member)), start);
         let away = clock.read(7).unwrap();
         assert!(away.total >= away.starting && away.starting > 0.0 && away.commit > 0.0, "{away:?}");
         assert_eq!(away.written, 7);

@@ -4,7 +4,7 @@ use super::{
     input::{Occasion, PlanInput, is_held, require},
     outcome::{Horizon, Plan},
     refusal::Refusal,
-    step::{AttachLun, LogIn, Step},
+    step::{AttachLun, LogIn, NodeStep, Step},
 };
 use config::{Backing, Gate, Iscsi};
 use node::{LunView, Multipath, SeenSession};
@@ -37,7 +37,7 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
         Backing::Device(_) if attached => Ok(None),
         Backing::Device(device) => {
             let limit = time_limit(input);
-            let step = Step::AwaitDisk { path: device.path.clone(), limit };
+            let step = Step::Node(NodeStep::AwaitDisk { path: device.path.clone(), limit });
             Ok(Some(Plan::until(vec![step], Horizon::Lun)))
         }
     }
@@ -59,17 +59,17 @@ fn log_in(input: &PlanInput<'_>, iscsi: &Iscsi, attached: bool) -> Result<Option
     let log_in = log_in_at(iscsi, target.portals.clone(), all, limit);
     if !logged_in {
         steps.extend(name_the_node(input)?);
-        steps.push(Step::LogIn(log_in.clone()));
+        steps.push(Step::Node(NodeStep::LogIn(log_in.clone())));
     }
     // A log-in shows that a portal answers, and not that the LUN is there: an array may show it at other portals only.
-    steps.push(Step::AttachLun(AttachLun {
+    steps.push(Step::Node(NodeStep::AttachLun(AttachLun {
         target: target.iqn.clone(),
         initiator: initiator.clone(),
         lun: lun.clone(),
         everywhere: false,
         elsewhere: Some(log_in),
         limit,
-    }));
+    })));
     Ok(Some(Plan::until(steps, Horizon::Lun)))
 }
 
@@ -115,7 +115,7 @@ pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refus
             && session.recovery_timeout.map(u64::from) != Some(replacement.0.as_secs())
     };
     let sessions = require("iSCSI sessions", &input.node.sessions)?.iter().filter(differs);
-    Ok(sessions.map(|session| Step::SetTimeout { sid: session.sid, replacement }).collect())
+    Ok(sessions.map(|session| Step::Node(NodeStep::SetTimeout { sid: session.sid, replacement })).collect())
 }
 
 /// Deletes node records that an earlier release left, by hand only: a boot deletes them when it logs in. A session that is up
@@ -126,7 +126,11 @@ pub(super) fn leftover_records(input: &PlanInput<'_>) -> Vec<Step> {
         return Vec::new();
     };
     let records = input.node.records.known().into_iter().flatten();
-    records.map(|portal| Step::DeleteRecord { target: target.iqn.clone(), portal: portal.clone() }).collect()
+    records
+        .map(|portal| {
+            Step::Node(NodeStep::DeleteRecord { target: target.iqn.clone(), portal: portal.clone() })
+        })
+        .collect()
 }
 
 /// Logs out our sessions with an initiator name that the config had before: a session keeps the name that it was made
@@ -143,7 +147,7 @@ fn log_out_former_name(iscsi: &Iscsi, sessions: &[SeenSession]) -> Result<Vec<St
             target: session.target.clone(),
         });
     }
-    Ok(former.iter().map(|session| Step::LogOut { sid: session.sid }).collect())
+    Ok(former.iter().map(|session| Step::Node(NodeStep::LogOut { sid: session.sid })).collect())
 }
 
 /// Gives the node an initiator name of its own, if it has none, because iscsid doesn't work without one. It is a random
@@ -156,7 +160,7 @@ fn name_the_node(input: &PlanInput<'_>) -> Result<Option<Step>, Refusal> {
     }
     let unknown = |error: TermError| Refusal::Unknown { what: "an initiator name", why: error.to_string() };
     let name = initiator_name(input.node.fresh_uuid).map_err(unknown)?;
-    Ok(Some(Step::SetInitiatorName { name }))
+    Ok(Some(Step::Node(NodeStep::SetInitiatorName { name })))
 }
 
 /// An initiator name that no other node has, from random bits.

@@ -5,13 +5,13 @@
 //! place. A person decides which copy is to be used (`claim`).
 
 use super::{
-    attach,
+    Step, attach,
     input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
     recorded::{lun_newer, order_of},
     refusal::{AuthorityRefusal, Refusal},
-    step::Step,
+    step::ProtocolStep,
 };
 use node::{
     BarredData, Content, LocalDir, Lun, LunView, Order,
@@ -70,11 +70,11 @@ pub(super) fn put_aside(input: &PlanInput<'_>) -> Result<Option<Step>, Refusal> 
     let at = input.config.etcd.data_dir.clone();
     match input.local {
         local if local.is_fenced() => Ok(None),
-        local if local.is_empty() => Ok(Some(Step::Fence { at })),
+        local if local.is_empty() => Ok(Some(Step::Protocol(ProtocolStep::Fence { at }))),
         LocalDir::Present { immutable: Some(false), with_state: true, .. }
             if barred_data(input)?.is_none() =>
         {
-            Ok(Some(Step::Bar { at }))
+            Ok(Some(Step::Protocol(ProtocolStep::Bar { at })))
         }
         LocalDir::Present { .. } | LocalDir::Absent => {
             Err(AuthorityRefusal::NotBarred { at: at.to_string(), to: format!("{BARRED}/{BARRED_DATA}") }
@@ -100,7 +100,10 @@ pub(super) fn barred_data<'a>(input: &PlanInput<'a>) -> Result<Option<&'a Barred
 pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     if !input.local.is_fenced() && input.local.is_empty() {
         // A run was cut short between the exchange and the flag.
-        return Ok(Plan::until(vec![Step::Fence { at: input.config.etcd.data_dir.clone() }], Horizon::Lun));
+        return Ok(Plan::until(
+            vec![Step::Protocol(ProtocolStep::Fence { at: input.config.etcd.data_dir.clone() })],
+            Horizon::Lun,
+        ));
     }
     if let Some(plan) = attach::plan(input)? {
         return Ok(plan);

@@ -19,7 +19,7 @@ use super::{
     recorded::{next_use, not_same, order_of, with_new_id},
     refusal::{AuthorityRefusal, Refusal},
     resume,
-    step::{Claim, Step, WatchLun},
+    step::{Claim, ProtocolStep, Step, WatchLun},
 };
 use config::Config;
 use node::{
@@ -111,7 +111,7 @@ fn nothing(wwid: &Wwid, found: &'static str) -> Refusal {
 
 /// Looks at the LUN twice, and only then stages it, because that writes to it.
 fn watch_and_stage(input: &PlanInput<'_>, wwid: &Wwid, uuid: FsUuid, stamp: Option<&Stamp>) -> Plan {
-    let stage = Step::Stage { wwid: wwid.clone(), uuid };
+    let stage = Step::Protocol(ProtocolStep::Stage { wwid: wwid.clone(), uuid });
     Plan::until(vec![watch(input, wwid, uuid, stamp), stage], Horizon::Stamp)
 }
 
@@ -122,13 +122,13 @@ pub(super) fn watch(input: &PlanInput<'_>, wwid: &Wwid, uuid: FsUuid, stamp: Opt
         Some(Fact::Known(_)) | None => None,
     };
     let periods = input.config.health.interval.0.saturating_mul(2).saturating_add(WRITTEN_BACK);
-    Step::WatchLun(WatchLun {
+    Step::Protocol(ProtocolStep::WatchLun(WatchLun {
         wwid: wwid.clone(),
         uuid,
         stamp: stamp.cloned(),
         span: Span(periods),
         not_asked,
-    })
+    }))
 }
 
 /// The LUN is staged, and nobody has used it meanwhile.
@@ -145,6 +145,6 @@ fn take(
     };
     let record = Record::claim(uuid, wwid.clone(), input.config.etcd.data_dir.clone(), from);
     let stamp = ours.used(next_use(input, input.record, from)?);
-    steps.push(Step::Claim(Claim { from: from.clone(), stamp, record }));
+    steps.push(Step::Protocol(ProtocolStep::Claim(Claim { from: from.clone(), stamp, record })));
     Ok(Plan::complete(steps))
 }

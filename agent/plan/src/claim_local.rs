@@ -4,13 +4,13 @@
 //! record says what it says after a rollback, and the data takes the fence's place as a rollback's copy does.
 
 use super::{
-    attach, barred, claim,
+    Step, attach, barred, claim,
     input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
     refusal::{AuthorityRefusal, Refusal},
     rollback,
-    step::Step,
+    step::ProtocolStep,
 };
 use config::Config;
 use node::{
@@ -66,5 +66,5 @@ pub fn claim_local(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     let data_dir = config.etcd.data_dir.clone();
     let record = Record::claim(uuid, wwid.clone(), data_dir, stamp).leave(generation, stamp);
     let watch = claim::watch(&input, wwid, uuid, Some(stamp));
-    Ok(Plan::until(vec![watch, Step::KeepLocal { record }], Horizon::Local))
+    Ok(Plan::until(vec![watch, Step::Protocol(ProtocolStep::KeepLocal { record })], Horizon::Local))
 }

@@ -3,7 +3,7 @@
 use super::{
     input::{Occasion, PlanInput, require},
     refusal::Refusal,
-    step::{Grow, Step},
+    step::{Grow, NodeStep, Step},
 };
 use node::{Content, DataMount, Fact, Lun, LunView, Multipath};
 use terms::Bytes;
@@ -20,12 +20,17 @@ pub(super) fn grow(input: &PlanInput<'_>, mount: &DataMount) -> Result<Vec<Step>
     }
     let mut steps = Vec::new();
     if seen.multipath == Multipath::Mapped && seen.path_size > seen.size {
-        steps.push(Step::ResizeMap { map: seen.device.clone(), to: seen.path_size });
+        steps.push(Step::Node(NodeStep::ResizeMap { map: seen.device.clone(), to: seen.path_size }));
     }
     let to = seen.path_size;
     if seen.exceeds(from) {
         let wwid = require("the LUN's WWID", &seen.wwid)?.clone();
-        steps.push(Step::Grow(Grow { at: input.config.etcd.data_dir.clone(), wwid, from, to }));
+        steps.push(Step::Node(NodeStep::Grow(Grow {
+            at: input.config.etcd.data_dir.clone(),
+            wwid,
+            from,
+            to,
+        })));
     }
     Ok(steps)
 }

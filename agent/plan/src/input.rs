@@ -3,7 +3,10 @@
 use super::{
     quorum,
     refusal::Refusal,
-    step::{AwaitMember, CatchUp, Copy, MountData, Preflight, StartEtcd, Step, StopEtcd, Way},
+    step::{
+        AwaitMember, CatchUp, Copy, MountData, NodeStep, Preflight, ProtocolStep, StartEtcd, Step, StopEtcd,
+        Way,
+    },
 };
 use config::{Config, Runtime};
 use node::{
@@ -92,7 +95,11 @@ impl<'a> PlanInput<'a> {
         let (from, runtime) = (self.config.etcd.data_dir.clone(), self.config.etcd.runtime.clone());
         let catch_up = CatchUp { from: from.clone(), way, limit: self.config.lun.max_switch };
         let preflight = Preflight { from, way, runtime, mount_unit: self.mount_unit() };
-        Ok(vec![Step::Preflight(preflight), Step::CatchUp(catch_up), stop])
+        Ok(vec![
+            Step::Node(NodeStep::Preflight(preflight)),
+            Step::Protocol(ProtocolStep::CatchUp(catch_up)),
+            stop,
+        ])
     }
 
     /// The copy that counts, and its proof.
@@ -103,20 +110,31 @@ impl<'a> PlanInput<'a> {
     pub(super) fn copy_and_prove(&self, copy: Copy) -> Vec<Step> {
         // Where etcd runs, `CatchUp` has mounted the LUN anew.
         let afresh = !self.etcd.running;
-        let prove = |provisional| Step::Prove { from: copy.from.clone(), way: copy.way, provisional, afresh };
+        let prove = |provisional| {
+            Step::Protocol(ProtocolStep::Prove {
+                from: copy.from.clone(),
+                way: copy.way,
+                provisional,
+                afresh,
+            })
+        };
         match &self.config.etcd.runtime {
             Runtime::StaticPod { manifest } if self.etcd.running => vec![
-                Step::Copy(Copy { provisional: true, ..copy.clone() }),
+                Step::Protocol(ProtocolStep::Copy(Copy { provisional: true, ..copy.clone() })),
                 prove(true),
-                Step::AwaitPodEnd { manifest: manifest.clone() },
-                Step::Confirm(Copy { onto_empty: false, ..copy }),
+                Step::Protocol(ProtocolStep::AwaitPodEnd { manifest: manifest.clone() }),
+                Step::Protocol(ProtocolStep::Confirm(Copy { onto_empty: false, ..copy })),
             ],
             Runtime::StaticPod { manifest } if self.etcd.stopped_by_us => {
                 let manifest = manifest.clone();
-                vec![Step::AwaitPodEnd { manifest }, Step::Copy(copy.clone()), prove(false)]
+                vec![
+                    Step::Protocol(ProtocolStep::AwaitPodEnd { manifest }),
+                    Step::Protocol(ProtocolStep::Copy(copy.clone())),
+                    prove(false),
+                ]
             }
             Runtime::StaticPod { .. } | Runtime::Systemd { .. } => {
-                vec![Step::Copy(copy.clone()), prove(false)]
+                vec![Step::Protocol(ProtocolStep::Copy(copy.clone())), prove(false)]
             }
         }
     }
@@ -131,7 +149,9 @@ impl<'a> PlanInput<'a> {
     }
 
     fn if_running(&self, stop: impl FnOnce(Runtime) -> StopEtcd) -> Option<Step> {
-        self.etcd.running.then(|| Step::StopEtcd(stop(self.config.etcd.runtime.clone())))
+        self.etcd
+            .running
+            .then(|| Step::Protocol(ProtocolStep::StopEtcd(stop(self.config.etcd.runtime.clone()))))
     }
 
     /// Refuses by hand if etcd runs and the other members cannot do without this one.
@@ -149,12 +169,12 @@ impl<'a> PlanInput<'a> {
 
     /// Returns the plan where not all facts are known.
     pub(super) fn start_etcd_of(config: &Config, on: Authority, occasion: Occasion) -> Step {
-        Step::StartEtcd(StartEtcd {
+        Step::Protocol(ProtocolStep::StartEtcd(StartEtcd {
             runtime: config.etcd.runtime.clone(),
             data_dir: config.etcd.data_dir.clone(),
             on,
             wait: occasion == Occasion::ByHand,
-        })
+        }))
     }
 
     /// Waits until this node's member serves; by hand only. Without a quorum there may be no leader to wait for.
@@ -167,7 +187,7 @@ impl<'a> PlanInput<'a> {
         };
         let (url, limit) = (cluster.client_url.clone(), cluster.serve_timeout);
         (self.occasion == Occasion::ByHand && !cluster.without_quorum)
-            .then_some(Step::AwaitMember(AwaitMember { url, limit, may_be_learner }))
+            .then_some(Step::Node(NodeStep::AwaitMember(AwaitMember { url, limit, may_be_learner })))
     }
 
     /// Refuses if etcd does not run and a process has its database open all the same.
@@ -197,13 +217,13 @@ impl<'a> PlanInput<'a> {
 
     /// Asks PID 1 to mount the filesystem that the record names.
     pub(super) fn mount_data(&self, record: &Record) -> Step {
-        Step::MountData(MountData {
+        Step::Protocol(ProtocolStep::MountData(MountData {
             unit: self.mount_unit(),
             at: self.config.etcd.data_dir.clone(),
             wwid: record.wwid.clone(),
             uuid: record.uuid,
             options: self.config.lun.options_in_effect(),
-        })
+        }))
     }
 }
 

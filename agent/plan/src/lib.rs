@@ -57,7 +57,7 @@ pub use refusal::{
 pub use resume::has_lost_its_lun;
 pub use retired::may_delete;
 pub use rollback::rollback;
-pub use step::{Step, Way};
+pub use step::{NodeStep, ProtocolStep, Step, Way};
 pub use undo::{Undo, undo};
 
 use config::Config;

@@ -7,8 +7,7 @@ use super::{
     input::{Occasion, PlanInput, RECORD_FACT, require},
     recorded::next_use,
     refusal::Refusal,
-    resume,
-    step::{self, Step},
+    resume, step,
 };
 use config::Config;
 use node::{Fact, LunView, Node, authority::Authority};
@@ -18,7 +17,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MarkPlan {
     /// It is, by this step.
-    Advance(Box<Step>),
+    Advance(Box<step::Mark>),
     /// It is not, which is not a fault.
     Skip(SkipReason),
 }
@@ -70,9 +69,9 @@ pub fn mark(config: &Config, node: &Node) -> Result<MarkPlan, Refusal> {
     }
     let (record, stamp) = resume::verify_mounted(&input, mount)?;
     let next = next_use(&input, Some(record), stamp)?;
-    Ok(MarkPlan::Advance(Box::new(Step::Mark(step::Mark {
+    Ok(MarkPlan::Advance(Box::new(step::Mark {
         at: config.etcd.data_dir.clone(),
         stamp: stamp.clone().used(next),
         record: record.clone().announcing(stamp, next),
-    }))))
+    })))
 }

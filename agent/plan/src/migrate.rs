@@ -8,7 +8,7 @@ use super::{
     recorded::order_of,
     refusal::{AuthorityRefusal, ClusterRefusal, Refusal},
     resume,
-    step::{Copy, Format, Retire, Step, Way},
+    step::{Copy, Format, NodeStep, ProtocolStep, Retire, Step, Way},
 };
 use node::{
     Content, LocalDir, Lun, LunView, Order,
@@ -115,7 +115,7 @@ fn by_content(input: &PlanInput<'_>, lun: &Lun, wwid: &Wwid) -> Result<Plan, Ref
     match require("what the LUN holds", &lun.content)? {
         Content::Blank => onto_new_filesystem(input, wwid, Vec::new()),
         Content::Unfinished { uuid } if announced == Some(*uuid) => {
-            let clear = Step::ClearUnfinished { wwid: wwid.clone(), uuid: *uuid };
+            let clear = Step::Protocol(ProtocolStep::ClearUnfinished { wwid: wwid.clone(), uuid: *uuid });
             onto_new_filesystem(input, wwid, vec![clear])
         }
         Content::Unfinished { uuid } => {
@@ -169,13 +169,13 @@ fn foreign_content(wwid: &Wwid, found: String) -> Refusal {
 fn onto_new_filesystem(input: &PlanInput<'_>, wwid: &Wwid, first: Vec<Step>) -> Result<Plan, Refusal> {
     let record = record_of_attempt(input, input.node.fresh_uuid, wwid)?;
     let mut steps = first;
-    steps.push(Step::BeginRecord { record: record.clone() });
-    steps.push(Step::Format(Format {
+    steps.push(Step::Protocol(ProtocolStep::BeginRecord { record: record.clone() }));
+    steps.push(Step::Protocol(ProtocolStep::Format(Format {
         wwid: wwid.clone(),
         uuid: record.uuid,
         label: input.config.lun.label.clone(),
-    }));
-    steps.push(Step::Stage { wwid: wwid.clone(), uuid: record.uuid });
+    })));
+    steps.push(Step::Protocol(ProtocolStep::Stage { wwid: wwid.clone(), uuid: record.uuid }));
     copy_and_commit(input, record, steps, true)
 }
 
@@ -206,8 +206,8 @@ fn onto_own_filesystem(
     }
     let record = record_of_attempt(input, uuid, wwid)?;
     // The stamp is removed first, so that no state has the record of a new attempt beside the stamp of an old one.
-    let mut steps = if stamp.is_some() { vec![Step::Unstamp] } else { Vec::new() };
-    steps.push(Step::BeginRecord { record: record.clone() });
+    let mut steps = if stamp.is_some() { vec![Step::Protocol(ProtocolStep::Unstamp)] } else { Vec::new() };
+    steps.push(Step::Protocol(ProtocolStep::BeginRecord { record: record.clone() }));
     copy_and_commit(input, record, steps, false)
 }
 
@@ -231,17 +231,17 @@ fn copy_and_commit(
     let from = input.config.etcd.data_dir.clone();
     let size = input.local.size();
     if let Some(limit) = input.config.lun.require_fsync_p99 {
-        steps.push(Step::Measure { wwid: record.wwid.clone(), limit });
+        steps.push(Step::Node(NodeStep::Measure { wwid: record.wwid.clone(), limit }));
     }
     let pre_copy = input.etcd.running && !input.local.is_empty();
     if pre_copy {
-        steps.push(Step::PreCopy(Copy {
+        steps.push(Step::Protocol(ProtocolStep::PreCopy(Copy {
             from: from.clone(),
             way: Way::ToLun,
             size,
             onto_empty: new_filesystem,
             provisional: true,
-        }));
+        })));
     }
     let stop = input.stop_etcd_to_move(Way::ToLun)?;
     let stopped = !stop.is_empty();
@@ -255,15 +255,19 @@ fn copy_and_commit(
     let nonce = fresh_nonce(input)?;
     let unused = LunUse { activations: NEVER_USED, nonce };
     let stamp = Stamp::new(record.generation, machine_id, node, unused);
-    steps.push(Step::Stamp { stamp: stamp.clone() });
-    steps.push(Step::Commit { record: record.clone() });
+    steps.push(Step::Protocol(ProtocolStep::Stamp { stamp: stamp.clone() }));
+    steps.push(Step::Protocol(ProtocolStep::Commit { record: record.clone() }));
     if !input.local.is_empty() {
         let generation = record.generation;
-        steps.push(Step::Retire(Retire { from: from.clone(), generation, fingerprint: None }));
+        steps.push(Step::Protocol(ProtocolStep::Retire(Retire {
+            from: from.clone(),
+            generation,
+            fingerprint: None,
+        })));
     }
-    steps.push(Step::Fence { at: from });
+    steps.push(Step::Protocol(ProtocolStep::Fence { at: from }));
     let stamp = stamp.used(LunUse { activations: FIRST_USE, nonce });
-    steps.push(Step::Activate { stamp });
+    steps.push(Step::Protocol(ProtocolStep::Activate { stamp }));
     steps.push(input.mount_data(&record));
     steps.extend(resume::serve_from_lun(input, stopped)?);
     Ok(Plan::complete(steps))

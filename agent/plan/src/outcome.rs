@@ -1,6 +1,6 @@
 //! A plan: steps in order, and where it has to stop.
 
-use super::step::Step;
+use super::step::{ProtocolStep, Step};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -57,7 +57,7 @@ impl Plan {
 
     /// Stages the LUN, which replays the filesystem's log. Then its stamp can be read for certain.
     pub(super) fn stage(wwid: &Wwid, uuid: FsUuid) -> Self {
-        Self::until(vec![Step::Stage { wwid: wwid.clone(), uuid }], Horizon::Stamp)
+        Self::until(vec![Step::Protocol(ProtocolStep::Stage { wwid: wwid.clone(), uuid })], Horizon::Stamp)
     }
 
     /// Returns true if there is nothing to do.

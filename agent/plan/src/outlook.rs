@@ -1,9 +1,10 @@
 //! What a run by hand means for the cluster: how long it may be down, and the wait until this node's member serves.
 
 use super::{
+    Step,
     input::{Occasion, PlanInput},
     outcome::{Horizon, Plan},
-    step::Step,
+    step::ProtocolStep,
 };
 use config::Runtime;
 use node::{EtcdState, Fact, PodState};
@@ -30,7 +31,7 @@ const UNIT_RESTART: u64 = 15;
 
 /// One line about the cluster, for a plan by hand that stops etcd, or leads to a plan that does.
 pub(super) fn outlook(input: &PlanInput<'_>, plan: &Plan) -> Option<String> {
-    let stops = plan.steps.iter().any(|step| matches!(step, Step::StopEtcd { .. }));
+    let stops = plan.steps.iter().any(|step| matches!(step, Step::Protocol(ProtocolStep::StopEtcd { .. })));
     let leads_on = plan.horizon.is_some_and(|horizon| horizon != Horizon::Sessions);
     if input.occasion == Occasion::Boot || !input.etcd.running || !(stops || leads_on) {
         return None;

@@ -7,7 +7,7 @@ use super::{
     input::{Occasion, PlanInput, require},
     outcome::{Horizon, Plan},
     refusal::Refusal,
-    step::{AddPath, AttachLun, RemovePath, Step},
+    step::{AddPath, AttachLun, NodeStep, RemovePath, Step},
 };
 use config::Iscsi;
 use node::{Lun, LunView, Multipath, SeenSession};
@@ -46,7 +46,7 @@ pub(super) fn follow(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     if !new.is_empty() || idle > outside.len() {
         let mut steps = Vec::new();
         if !new.is_empty() {
-            steps.push(Step::LogIn(attach::log_in_at(iscsi, new, true, LIMIT)));
+            steps.push(Step::Node(NodeStep::LogIn(attach::log_in_at(iscsi, new, true, LIMIT))));
         }
         let (target, initiator) = (target.iqn.clone(), initiator.clone());
         let attach = AttachLun {
@@ -57,7 +57,7 @@ pub(super) fn follow(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
             elsewhere: None,
             limit: LIMIT,
         };
-        steps.push(Step::AttachLun(attach));
+        steps.push(Step::Node(NodeStep::AttachLun(attach)));
         return Ok(Plan::until(steps, Horizon::Sessions));
     }
     let all_up = target.portals.iter().all(|portal| has(portal, |session| session.is_logged_in()));
@@ -76,7 +76,11 @@ fn stays(session: &SeenSession) -> bool {
 fn add(seen: &Lun, paths: Vec<&String>) -> Result<Vec<Step>, Refusal> {
     let wwid = require("the LUN's WWID", &seen.wwid)?;
     let step = |path: &String| {
-        Step::AddPath(AddPath { map: seen.device.clone(), path: path.clone(), wwid: wwid.clone() })
+        Step::Node(NodeStep::AddPath(AddPath {
+            map: seen.device.clone(),
+            path: path.clone(),
+            wwid: wwid.clone(),
+        }))
     };
     Ok(paths.into_iter().map(step).collect())
 }
@@ -94,14 +98,14 @@ fn leave(seen: &Lun, ours: &[&SeenSession]) -> Vec<Step> {
         match session.in_use.first() {
             _ if !stays => continue,
             None => {}
-            Some(path) if is_path(session) => steps.push(Step::RemovePath(RemovePath {
+            Some(path) if is_path(session) => steps.push(Step::Node(NodeStep::RemovePath(RemovePath {
                 map: seen.device.clone(),
                 path: path.clone(),
                 sid: session.sid,
-            })),
+            }))),
             Some(_) => continue,
         }
-        steps.push(Step::LogOut { sid: session.sid });
+        steps.push(Step::Node(NodeStep::LogOut { sid: session.sid }));
     }
     steps
 }

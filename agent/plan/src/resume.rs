@@ -8,7 +8,7 @@ use super::{
     outlook, portals,
     recorded::{check_filesystem, check_stamp, check_unsettled, next_use},
     refusal::{Refusal, ShutDownRefusal},
-    step::{Retire, Step},
+    step::{ProtocolStep, Retire, Step},
 };
 use config::{Backing, Config, Runtime};
 use node::{
@@ -93,7 +93,10 @@ fn unmount_shut_down(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, R
     }
     // A member that cannot write its log acknowledges nothing, so the others lose nothing by its stop.
     let mut steps: Vec<_> = input.stop_etcd_without_question().into_iter().collect();
-    steps.push(Step::UnmountShutDown { unit: input.mount_unit(), at: input.config.etcd.data_dir.clone() });
+    steps.push(Step::Protocol(ProtocolStep::UnmountShutDown {
+        unit: input.mount_unit(),
+        at: input.config.etcd.data_dir.clone(),
+    }));
     Ok(Plan::until(steps, Horizon::Lun))
 }
 
@@ -168,7 +171,7 @@ fn take_back(input: &PlanInput<'_>, record: &Record, two_histories: Refusal) -> 
     }
     match check_stamp(input, record, stamp)? {
         (_, true) => {
-            let step = Step::TakeBack { record: record.clone().take_back() };
+            let step = Step::Protocol(ProtocolStep::TakeBack { record: record.clone().take_back() });
             Ok(Plan::until(vec![step], Horizon::Lun))
         }
         (_, false) => Err(two_histories),
@@ -193,10 +196,14 @@ pub(super) fn retire_and_fence(input: &PlanInput<'_>, record: &Record) -> Result
                 return Err(Refusal::TwoHistories { generation, at });
             }
         };
-        steps.push(Step::Retire(Retire { from: from.clone(), generation, fingerprint: Some(copied) }));
+        steps.push(Step::Protocol(ProtocolStep::Retire(Retire {
+            from: from.clone(),
+            generation,
+            fingerprint: Some(copied),
+        })));
     }
     if !input.local.is_fenced() {
-        steps.push(Step::Fence { at: from });
+        steps.push(Step::Protocol(ProtocolStep::Fence { at: from }));
     }
     Ok(steps)
 }
@@ -212,7 +219,7 @@ fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan
     let (stamp, _) = check_stamp(input, record, stamp)?;
     growth::refuse_shrunk(input, seen)?;
     let next = next_use(input, Some(record), stamp)?;
-    let mut steps = vec![Step::Activate { stamp: stamp.clone().used(next) }];
+    let mut steps = vec![Step::Protocol(ProtocolStep::Activate { stamp: stamp.clone().used(next) })];
     let stop = stop_failing_etcd(input)?;
     if stop.is_none() && !input.etcd.lock_holders.is_empty() {
         return Err(input.database_held());

@@ -16,7 +16,7 @@ use super::{
     recorded::order_of,
     refusal::{Refusal, RollbackRefusal},
     resume,
-    step::{Copy, Step, Way},
+    step::{Copy, NodeStep, ProtocolStep, Step, Way},
 };
 use config::{Backing, Config};
 use node::{
@@ -98,7 +98,7 @@ pub(super) fn finish(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Ref
             return barred::plan(input);
         }
         None if input.local.is_empty() && barred.is_some() => {
-            steps.push(Step::Unbar { generation });
+            steps.push(Step::Protocol(ProtocolStep::Unbar { generation }));
             steps.extend(put_in_place(input, generation)?);
         }
         None if input.local.is_fenced() => return Err(gone("there is data in neither place")),
@@ -116,7 +116,7 @@ fn put_in_place(input: &PlanInput<'_>, generation: u64) -> Result<Vec<Step>, Ref
     input.check_database_free()?;
     let mut steps: Vec<_> = resume::stop_failing_etcd(input)?.into_iter().collect();
     let stopped = !steps.is_empty();
-    steps.push(Step::Return { at: input.config.etcd.data_dir.clone(), generation });
+    steps.push(Step::Protocol(ProtocolStep::Return { at: input.config.etcd.data_dir.clone(), generation }));
     if stopped || input.etcd.needs_start() {
         steps.extend(serve_from_local(input));
     }
@@ -133,8 +133,8 @@ fn release(input: &PlanInput<'_>, record: &Record) -> Result<Vec<Step>, Refusal>
         return Ok(Vec::new());
     }
     let Ok(wwid) = lun::usable_wwid(input, seen) else { return Ok(Vec::new()) };
-    let stage = Step::Stage { wwid: wwid.clone(), uuid: *uuid };
-    Ok(vec![stage, Step::Release { stamp: stamp.clone().release() }])
+    let stage = Step::Protocol(ProtocolStep::Stage { wwid: wwid.clone(), uuid: *uuid });
+    Ok(vec![stage, Step::Protocol(ProtocolStep::Release { stamp: stamp.clone().release() })])
 }
 
 /// The last steps onto the local disk.
@@ -151,7 +151,7 @@ fn release_and_log_out(input: &PlanInput<'_>, record: &Record) -> Result<Plan, R
     let sessions = require("iSCSI sessions", &input.node.sessions)?;
     let free =
         sessions.iter().filter(|session| session.is_of(&iscsi.target.iqn) && session.in_use.is_empty());
-    steps.extend(free.map(|session| Step::LogOut { sid: session.sid }));
+    steps.extend(free.map(|session| Step::Node(NodeStep::LogOut { sid: session.sid })));
     steps.extend(attach::leftover_records(input));
     Ok(Plan::complete(steps))
 }
@@ -166,7 +166,9 @@ fn from_lun(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
         Some(mount) => resume::mounted(input, mount)?,
         None => resume::unmounted(input, record)?,
     };
-    applied.steps.retain(|step| !matches!(step, Step::StartEtcd(_) | Step::AwaitMember(_)));
+    applied.steps.retain(|step| {
+        !matches!(step, Step::Protocol(ProtocolStep::StartEtcd(_)) | Step::Node(NodeStep::AwaitMember(_)))
+    });
     let Some(mount) = mount.as_ref().filter(|_| applied.is_empty()) else {
         let horizon = applied.horizon.unwrap_or(Horizon::Mount);
         return Ok(Plan::until(applied.steps, horizon));
@@ -247,7 +249,13 @@ fn copy_and_commit(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Res
     let onto_empty = input.node.rollback_staging.known().is_some_and(|staging| staging.copy.is_none());
     let mut steps = Vec::new();
     if input.etcd.running {
-        steps.push(Step::PreCopy(Copy { from: at.clone(), way, size, onto_empty, provisional: true }));
+        steps.push(Step::Protocol(ProtocolStep::PreCopy(Copy {
+            from: at.clone(),
+            way,
+            size,
+            onto_empty,
+            provisional: true,
+        })));
     }
     let stop = input.stop_etcd_to_move(way)?;
     let stopped = !stop.is_empty();
@@ -255,9 +263,9 @@ fn copy_and_commit(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) -> Res
     let onto_empty = onto_empty && !stopped;
     let copy = Copy { from: at.clone(), way, size, onto_empty, provisional: false };
     steps.extend(input.copy_and_prove(copy));
-    steps.push(Step::UnmountData { unit: input.mount_unit(), at: at.clone() });
-    steps.push(Step::CommitLocal { record: record.clone().leave(generation, stamp) });
-    steps.push(Step::Return { at, generation });
+    steps.push(Step::Protocol(ProtocolStep::UnmountData { unit: input.mount_unit(), at: at.clone() }));
+    steps.push(Step::Protocol(ProtocolStep::CommitLocal { record: record.clone().leave(generation, stamp) }));
+    steps.push(Step::Protocol(ProtocolStep::Return { at, generation }));
     if stopped || input.etcd.needs_start() {
         steps.extend(serve_from_local(input));
     }

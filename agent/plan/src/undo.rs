@@ -4,10 +4,10 @@
 //! finished by the next run. Nothing is undone that the run has not done.
 
 use super::{
-    Goal, Plan, Refusal,
+    Goal, Plan, Refusal, Step,
     input::{Occasion, PlanInput, RECORD_FACT, require},
     plan,
-    step::Step,
+    step::ProtocolStep,
 };
 use config::Config;
 use node::{Node, authority::Authority};
@@ -51,7 +51,7 @@ pub fn undo(config: &Config, node: &Node, goal: Goal, begun: &[Step]) -> Result<
 }
 
 fn has_unmounted(begun: &[Step]) -> bool {
-    begun.iter().any(|step| matches!(step, Step::UnmountData { .. }))
+    begun.iter().any(|step| matches!(step, Step::Protocol(ProtocolStep::UnmountData { .. })))
 }
 
 fn is_unmounted(node: &Node) -> Result<bool, Refusal> {

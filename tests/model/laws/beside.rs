@@ -35,8 +35,9 @@ fn sessions_of_others_are_neither_used_nor_ended() {
     node.local = Fact::Known(dir(&["member"], false));
     known(&mut node.sessions).push(SeenSession { in_use: Vec::new(), ..of_others() });
     let end = rollback(&config(), &node).unwrap();
-    let ended: Vec<_> = end.steps.iter().filter(|step| matches!(step, Step::LogOut { .. })).collect();
-    assert_eq!(ended, [&Step::LogOut { sid: 1 }]);
+    let ended: Vec<_> =
+        end.steps.iter().filter(|step| matches!(step, Step::Node(NodeStep::LogOut { .. }))).collect();
+    assert_eq!(ended, [&Step::Node(NodeStep::LogOut { sid: 1 })]);
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn only_a_node_without_a_name_gets_one() {
             node.initiator.name = Fact::Known(name);
             let plan = plan(&config(), &node, Occasion::ByHand).unwrap();
             plan.steps.into_iter().find_map(|step| match step {
-                Step::SetInitiatorName { name } => Some(name.to_string()),
+                Step::Node(NodeStep::SetInitiatorName { name }) => Some(name.to_string()),
                 _ => None,
             })
         })

@@ -126,12 +126,12 @@ fn a_plan_that_breaks_a_law_is_found() {
     way_back(&without(&of_pod, "await-pod-end"), &node, 7);
     way_back(&without(&of_pod, "confirm"), &node, 7);
     let mut logs_out = back.clone();
-    logs_out.steps.push(Step::LogOut { sid: 1 });
+    logs_out.steps.push(Step::Node(NodeStep::LogOut { sid: 1 }));
     way_back(&logs_out, &node, 8);
     assert!(
         back.steps
             .iter()
-            .any(|step| matches!(step, Step::Copy(copy) if matches!(copy.way, Way::ToLocal { .. })))
+            .any(|step| matches!(step, Step::Protocol(ProtocolStep::Copy(copy)) if matches!(copy.way, Way::ToLocal { .. })))
     );
 }
 

@@ -29,7 +29,9 @@ fn only_this_nodes_own_lun_is_claimed() {
         Ok(plan) => {
             let ids: Vec<_> = plan.steps.iter().map(Step::id).collect();
             let record = node.record.known().cloned().flatten();
-            let Some(Step::Claim(Claim { from, stamp: to, record: next })) = plan.steps.last() else {
+            let Some(Step::Protocol(ProtocolStep::Claim(Claim { from, stamp: to, record: next }))) =
+                plan.steps.last()
+            else {
                 idle += usize::from(ids.is_empty());
                 let allowed = [
                     "set-initiator-name",
@@ -109,7 +111,9 @@ fn a_lun_is_watched_before_it_is_taken() {
         // The record of a rollback has the stamp's own generation: no other attempt of this node made it.
         let plan = plan.unwrap();
         assert_eq!(ids(&plan), ["watch-lun", "stage"], "{record:?}");
-        let [Step::WatchLun(WatchLun { stamp, span, uuid, .. }), _] = plan.steps.as_slice() else {
+        let [Step::Protocol(ProtocolStep::WatchLun(WatchLun { stamp, span, uuid, .. })), _] =
+            plan.steps.as_slice()
+        else {
             panic!("{plan:?}")
         };
         assert_eq!((stamp.as_ref(), *uuid), (Some(&newer), OURS));
@@ -177,7 +181,8 @@ fn a_member_that_answers_elsewhere_is_not_replaced() {
             (Some(Fact::Unknown("nobody answers".into())), Some("nobody answers".to_owned())),
         ] {
             let plan = goal.plan(&config(), &node(elsewhere)).unwrap();
-            let Some(Step::WatchLun(WatchLun { not_asked, .. })) = plan.steps.first() else {
+            let Some(Step::Protocol(ProtocolStep::WatchLun(WatchLun { not_asked, .. }))) = plan.steps.first()
+            else {
                 panic!("{plan:?}")
             };
             assert_eq!(*not_asked, said);

@@ -17,7 +17,7 @@ fn gist(decided: Result<Plan, Refusal>) -> Result<Vec<Step>, String> {
                 .filter(|step| !ISCSI.contains(&step.id()) && step.id() != "await-disk");
             let mut kept: Vec<_> = kept.collect();
             if reaches {
-                kept.push(Step::Unstamp); // stands for attach-lun or await-disk
+                kept.push(Step::Protocol(ProtocolStep::Unstamp)); // stands for attach-lun or await-disk
             }
             Ok(kept)
         }

@@ -83,7 +83,7 @@ fn a_boot_looks_at_the_lun_and_leaves_the_node_alone() {
     let absent = boot(&node()).unwrap();
     let ids: Vec<_> = absent.steps.iter().map(Step::id).collect();
     assert!(ids.ends_with(&["log-in", "attach-lun"]), "{ids:?}");
-    let Some(Step::AttachLun(attach)) = absent.steps.last() else { panic!("{absent:#?}") };
+    let Some(Step::Node(NodeStep::AttachLun(attach))) = absent.steps.last() else { panic!("{absent:#?}") };
     assert_eq!(attach.limit.to_string(), "30s");
     for content in [Content::Blank, Content::Foreign { found: "an ext4 filesystem".into() }] {
         for is in ["active", "inactive", "failed"] {

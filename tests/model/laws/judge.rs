@@ -30,19 +30,23 @@ pub fn occasion_and_etcd(
     }
     for step in &plan.steps {
         match step {
-            Step::StopEtcd(StopEtcd { runtime: of, .. }) if of != runtime => {
+            Step::Protocol(ProtocolStep::StopEtcd(StopEtcd { runtime: of, .. })) if of != runtime => {
                 fail(7, "etcd is stopped by the runtime of the config")
             }
-            Step::StartEtcd(StartEtcd { runtime: of, .. }) if of != runtime => {
+            Step::Protocol(ProtocolStep::StartEtcd(StartEtcd { runtime: of, .. })) if of != runtime => {
                 fail(7, "etcd is started by the runtime of the config")
             }
-            Step::Grow(_) | Step::ResizeMap { .. } if occasion == Occasion::Boot => {
+            Step::Node(NodeStep::Grow(_)) | Step::Node(NodeStep::ResizeMap { .. })
+                if occasion == Occasion::Boot =>
+            {
                 fail(7, "a filesystem grows only by hand")
             }
-            Step::StartEtcd(StartEtcd { wait, .. }) if *wait != (occasion == Occasion::ByHand) => {
+            Step::Protocol(ProtocolStep::StartEtcd(StartEtcd { wait, .. }))
+                if *wait != (occasion == Occasion::ByHand) =>
+            {
                 fail(7, "apply waits for etcd only by hand");
             }
-            Step::StartEtcd(_)
+            Step::Protocol(ProtocolStep::StartEtcd(_))
                 if !stops
                     && node.etcd.known().is_some_and(|etcd| etcd.start_queued && !etcd.stopped_by_us) =>
             {
@@ -55,7 +59,13 @@ pub fn occasion_and_etcd(
 
 /// A session that is lost comes back, whatever has become of the filesystem.
 fn makes_a_session(step: &Step) -> bool {
-    matches!(step, Step::SetInitiatorName { .. } | Step::LogOut { .. } | Step::LogIn(_) | Step::AttachLun(_))
+    matches!(
+        step,
+        Step::Node(NodeStep::SetInitiatorName { .. })
+            | Step::Node(NodeStep::LogOut { .. })
+            | Step::Node(NodeStep::LogIn(_))
+            | Step::Node(NodeStep::AttachLun(_))
+    )
 }
 
 pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
@@ -81,10 +91,11 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         fail(8, "nothing is done on a filesystem that has shut down");
     }
 
-    let grows = |step: &Step| matches!(step, Step::Grow(_) | Step::ResizeMap { .. });
+    let grows =
+        |step: &Step| matches!(step, Step::Node(NodeStep::Grow(_)) | Step::Node(NodeStep::ResizeMap { .. }));
     if plan.steps.iter().any(grows) {
         let silent = !matches!(node.lun.known(), Some(LunView::Seen(lun)) if !lun.silent);
-        let upkeep = |step: &Step| grows(step) || matches!(step, Step::DeleteRecord { .. });
+        let upkeep = |step: &Step| grows(step) || matches!(step, Step::Node(NodeStep::DeleteRecord { .. }));
         if !plan.steps.iter().all(upkeep) || !mounted || shut || silent || !lun_is_authoritative {
             fail(
                 8,
@@ -104,12 +115,18 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     for pair in plan.steps.windows(2) {
         // A session may be lost at any moment. That must not keep etcd down.
         match pair {
-            [Step::StartEtcd(_), Step::SetTimeout { .. } | Step::AwaitMember(_)] => {}
-            [Step::StartEtcd(_), ..] => {
+            [
+                Step::Protocol(ProtocolStep::StartEtcd(_)),
+                Step::Node(NodeStep::SetTimeout { .. }) | Step::Node(NodeStep::AwaitMember(_)),
+            ] => {}
+            [Step::Protocol(ProtocolStep::StartEtcd(_)), ..] => {
                 fail(7, "etcd is started last, but for the sessions' time-outs and the wait for its member");
             }
-            [Step::SetTimeout { .. }, later]
-                if !matches!(later, Step::SetTimeout { .. } | Step::AwaitMember(_)) =>
+            [Step::Node(NodeStep::SetTimeout { .. }), later]
+                if !matches!(
+                    later,
+                    Step::Node(NodeStep::SetTimeout { .. }) | Step::Node(NodeStep::AwaitMember(_))
+                ) =>
             {
                 fail(7, "nothing that etcd needs comes after the sessions' time-outs");
             }
@@ -207,7 +224,9 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     if at(plan, "mount-data").is_some() && (!fenced || mounted) {
         fail(8, "a mount needs a fence and a free mount point");
     }
-    let on_local = |step: &Step| matches!(step, Step::StartEtcd(StartEtcd { on: Authority::Local, .. }));
+    let on_local = |step: &Step| {
+        matches!(step, Step::Protocol(ProtocolStep::StartEtcd(StartEtcd { on: Authority::Local, .. })))
+    };
     if plan.steps.iter().any(on_local) {
         if node.rolled_back().is_none() || at(plan, "mount-data").is_some() {
             fail(7, "etcd is started on the local disk only after a rollback");
@@ -239,25 +258,35 @@ pub fn counts_too_early(plan: &Plan) -> Option<&'static str> {
     let (mut may_write, mut unconfirmed) = (false, false);
     for step in &plan.steps {
         match step {
-            Step::StopEtcd(StopEtcd { runtime: Runtime::Systemd { .. }, whole_pod: false, .. }) => {
+            Step::Protocol(ProtocolStep::StopEtcd(StopEtcd {
+                runtime: Runtime::Systemd { .. },
+                whole_pod: false,
+                ..
+            })) => {
                 return Some("a unit has no other containers");
             }
-            Step::StopEtcd(StopEtcd { whole_pod, .. }) => may_write = !whole_pod,
-            Step::PreCopy(copy) if !copy.provisional => return Some("a pre-copy does not count"),
-            Step::Copy(copy) if copy.provisional != may_write => {
+            Step::Protocol(ProtocolStep::StopEtcd(StopEtcd { whole_pod, .. })) => may_write = !whole_pod,
+            Step::Protocol(ProtocolStep::PreCopy(copy)) if !copy.provisional => {
+                return Some("a pre-copy does not count");
+            }
+            Step::Protocol(ProtocolStep::Copy(copy)) if copy.provisional != may_write => {
                 return Some("a copy is provisional while containers may write, and only then");
             }
-            Step::Prove { provisional, .. } if *provisional != may_write => {
+            Step::Protocol(ProtocolStep::Prove { provisional, .. }) if *provisional != may_write => {
                 return Some("a proof is provisional while containers may write, and only then");
             }
-            Step::Prove { provisional, .. } => unconfirmed = *provisional,
-            Step::AwaitPodEnd { .. } => may_write = false,
-            Step::Confirm(copy) if may_write || copy.provisional || !unconfirmed => {
+            Step::Protocol(ProtocolStep::Prove { provisional, .. }) => unconfirmed = *provisional,
+            Step::Protocol(ProtocolStep::AwaitPodEnd { .. }) => may_write = false,
+            Step::Protocol(ProtocolStep::Confirm(copy)) if may_write || copy.provisional || !unconfirmed => {
                 return Some("a proof is confirmed after the pod's end");
             }
-            Step::Confirm(_) => unconfirmed = false,
-            Step::CatchUp(_) if may_write => return Some("the copy is caught up with before the stop"),
-            Step::PreCopy(_) | Step::CatchUp(_) | Step::Copy(_) => {}
+            Step::Protocol(ProtocolStep::Confirm(_)) => unconfirmed = false,
+            Step::Protocol(ProtocolStep::CatchUp(_)) if may_write => {
+                return Some("the copy is caught up with before the stop");
+            }
+            Step::Protocol(ProtocolStep::PreCopy(_))
+            | Step::Protocol(ProtocolStep::CatchUp(_))
+            | Step::Protocol(ProtocolStep::Copy(_)) => {}
             _ if may_write || unconfirmed => return Some("what is not confirmed does not count"),
             _ => {}
         }

@@ -29,7 +29,8 @@ use node::{
     authority::{Authority, Record, Stamp},
 };
 use plan::{
-    ClusterRefusal, Goal, Occasion, Plan, Refusal, RollbackRefusal, Step, has_lost_its_lun, plan,
+    ClusterRefusal, Goal, NodeStep, Occasion, Plan, ProtocolStep, Refusal, RollbackRefusal, Step,
+    has_lost_its_lun, plan,
     step::{StartEtcd, StopEtcd},
 };
 use support::say;
@@ -319,8 +320,8 @@ fn a_boot_does_not_hold_the_kubelet_back_for_a_target_that_only_etcd_needs() {
             .steps
             .iter()
             .filter_map(|step| match step {
-                Step::LogIn(step) => Some(step.limit),
-                Step::AttachLun(step) => Some(step.limit),
+                Step::Node(NodeStep::LogIn(step)) => Some(step.limit),
+                Step::Node(NodeStep::AttachLun(step)) => Some(step.limit),
                 _ => None,
             })
             .collect();

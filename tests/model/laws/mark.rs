@@ -28,7 +28,7 @@ fn only_a_mounted_authoritative_lun_is_marked() {
             due += 1;
             let record = node.record.known().cloned().flatten().unwrap();
             let stamp = node.mounted_stamp.known().cloned().flatten().unwrap();
-            let Step::Mark(step::Mark { stamp: to, record: noted, .. }) = *step else { panic!("{step:?}") };
+            let step::Mark { stamp: to, record: noted, .. } = *step;
             assert_eq!(record.authority, Authority::Lun, "{node:#?}");
             assert!(matches!(node.mount, Fact::Known(Some(_))), "{node:#?}");
             assert!(known(&mut node.sessions.clone())[0].is_logged_in());

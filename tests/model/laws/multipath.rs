@@ -33,7 +33,7 @@ fn is_on_lun(node: &Node) -> bool {
 /// The pings of a log-in elsewhere follow the key too; see `pings_follow_multipathd`. That is no decision.
 fn without_pings(mut plan: Plan) -> Plan {
     for step in &mut plan.steps {
-        if let Step::AttachLun(AttachLun { elsewhere: Some(log_in), .. }) = step {
+        if let Step::Node(NodeStep::AttachLun(AttachLun { elsewhere: Some(log_in), .. })) = step {
             (log_in.noop_interval, log_in.noop_timeout) = (Span(Duration::ZERO), Span(Duration::ZERO));
         }
     }
@@ -89,8 +89,13 @@ fn the_first_copy_needs_multipathd_and_a_map() {
 fn the_way_back_is_the_same() {
     let (wanted, free) = (config_with("multipath = true"), config_with(""));
     let without_release = |mut plan: Plan| {
-        if plan.steps.iter().any(|step| matches!(step, Step::Release { .. })) {
-            plan.steps.retain(|step| !matches!(step, Step::Stage { .. } | Step::Release { .. }));
+        if plan.steps.iter().any(|step| matches!(step, Step::Protocol(ProtocolStep::Release { .. }))) {
+            plan.steps.retain(|step| {
+                !matches!(
+                    step,
+                    Step::Protocol(ProtocolStep::Stage { .. }) | Step::Protocol(ProtocolStep::Release { .. })
+                )
+            });
         }
         without_pings(plan)
     };
@@ -117,7 +122,7 @@ fn pings_follow_multipathd() {
         let expected = expected.map(|span| span.parse().unwrap());
         let planned = plan(config, &with_multipathd(Fact::Known(runs), &node()), Occasion::ByHand).unwrap();
         let logged_in = planned.steps.iter().find_map(|step| match step {
-            Step::LogIn(step) => Some([step.noop_interval, step.noop_timeout]),
+            Step::Node(NodeStep::LogIn(step)) => Some([step.noop_interval, step.noop_timeout]),
             _ => None,
         });
         assert_eq!(logged_in, Some(expected), "{runs}");

@@ -96,12 +96,12 @@ fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static st
     let ours = |one: &SeenSession| one.interface.as_deref() == Some("etcd-lun");
     let mut free: Vec<_> = sessions.iter().filter(|one| one.in_use.is_empty()).map(|one| one.sid).collect();
     for step in &plan.steps {
-        if occasion == Occasion::Boot && !matches!(step, Step::SetTimeout { .. }) {
+        if occasion == Occasion::Boot && !matches!(step, Step::Node(NodeStep::SetTimeout { .. })) {
             return Err("at boot nothing of a LUN in use changes");
         }
         match step {
-            Step::SetTimeout { .. } if !mapped => {}
-            Step::LogIn(step) if mapped => {
+            Step::Node(NodeStep::SetTimeout { .. }) if !mapped => {}
+            Step::Node(NodeStep::LogIn(step)) if mapped => {
                 let beside =
                     |portal| sessions.iter().any(|one| ours(one) && one.configured.as_ref() == Some(portal));
                 if step.portals.iter().any(beside)
@@ -110,14 +110,14 @@ fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static st
                     return Err("a log-in only at portals that answer and have no session");
                 }
             }
-            Step::AttachLun(AttachLun { everywhere: true, .. }) if mapped => {}
-            Step::AddPath(AddPath { map, path, .. }) if mapped => {
+            Step::Node(NodeStep::AttachLun(AttachLun { everywhere: true, .. })) if mapped => {}
+            Step::Node(NodeStep::AddPath(AddPath { map, path, .. })) if mapped => {
                 let used = sessions.iter().any(|one| one.in_use.contains(path));
                 if used || !lun.paths.contains(path) || *map != lun.device {
                     return Err("only a free path of the LUN is taken into its map");
                 }
             }
-            Step::RemovePath(RemovePath { map, path, sid }) if mapped => {
+            Step::Node(NodeStep::RemovePath(RemovePath { map, path, sid })) if mapped => {
                 let works = |one: &&SeenSession| {
                     one.sid != *sid && one.is_logged_in() && one.configured.is_some() && is_path(one)
                 };
@@ -134,13 +134,13 @@ fn judge(node: &Node, plan: &Plan, occasion: Occasion) -> Result<(), &'static st
                 }
                 free.push(*sid);
             }
-            Step::LogOut { sid } if mapped => {
+            Step::Node(NodeStep::LogOut { sid }) if mapped => {
                 let leaves = sessions.iter().find(|one| one.sid == *sid).ok_or("no such session")?;
                 if !free.contains(sid) || !ours(leaves) || leaves.configured.is_some() {
                     return Err("law 8: a session in use, of others or of the config is not logged out");
                 }
             }
-            Step::DeleteRecord { portal, .. } => {
+            Step::Node(NodeStep::DeleteRecord { portal, .. }) => {
                 if !known(&mut node.records).contains(portal) {
                     return Err("only a record that was seen is deleted");
                 }

@@ -60,7 +60,9 @@ fn judge(census: &mut Census, config: &Config, node: &Node, planned: &Result<Pla
     match planned {
         Ok(plan) => {
             for step in &plan.steps {
-                let Step::StopEtcd(StopEtcd { needs_quorum, .. }) = step else { continue };
+                let Step::Protocol(ProtocolStep::StopEtcd(StopEtcd { needs_quorum, .. })) = step else {
+                    continue;
+                };
                 if counts(node) && !is_shut(node) && !lifted && !suffice {
                     census.breaks(11, "a member is stopped that the others cannot do without", node, plan);
                 }
@@ -148,7 +150,11 @@ fn at_boot_nobody_is_asked() {
     let staged = Node { cluster: None, ..failing };
     let mut world = World::new(staged);
     let ends = follow(&mut world, Goal::Lun(Occasion::Boot), "static-pod", None, 6, |_, step| {
-        assert!(!matches!(step, Step::AwaitMember(_) | Step::StopEtcd(StopEtcd { needs_quorum: true, .. })));
+        assert!(!matches!(
+            step,
+            Step::Node(NodeStep::AwaitMember(_))
+                | Step::Protocol(ProtocolStep::StopEtcd(StopEtcd { needs_quorum: true, .. }))
+        ));
     });
     assert!(ends.unwrap() > 2);
 }
@@ -170,7 +176,7 @@ fn a_stop_that_breaks_law_11_is_found() {
     }
     let mut unasked = planned.unwrap();
     for step in &mut unasked.steps {
-        if let Step::StopEtcd(StopEtcd { needs_quorum, .. }) = step {
+        if let Step::Protocol(ProtocolStep::StopEtcd(StopEtcd { needs_quorum, .. })) = step {
             *needs_quorum = false;
         }
     }

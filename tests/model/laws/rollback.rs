@@ -169,12 +169,12 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
         if lun_is_authoritative || is_mounted(node) || node.local.known().unwrap().is_fenced() {
             fail(8, "sessions are logged out last");
         }
-        if plan.steps.iter().any(|step| matches!(step, Step::LogOut { sid } if used(*sid))) {
+        if plan.steps.iter().any(|step| matches!(step, Step::Node(NodeStep::LogOut { sid }) if used(*sid))) {
             fail(8, "a session that is in use, or is not ours, is never logged out");
         }
     }
     for step in &plan.steps {
-        if let Step::StartEtcd(StartEtcd { on, .. }) = step
+        if let Step::Protocol(ProtocolStep::StartEtcd(StartEtcd { on, .. })) = step
             && (*on != Authority::Local || lun_is_authoritative && at(plan, "commit-local").is_none())
         {
             fail(7, "etcd is started on the authoritative copy");

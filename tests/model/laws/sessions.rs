@@ -10,11 +10,31 @@ use plan::step::{AddPath, Grow, LogIn, RemovePath};
 impl World {
     /// Does a step. The program itself does those of the protocol, and the test fails where one of them fails.
     pub fn step(&mut self, step: &Step) {
+        match step {
+            Step::Node(step) => self.node_step(step),
+            Step::Protocol(of_protocol) => {
+                let done = protocol::step(self, of_protocol);
+                assert!(done.is_ok(), "`{step}` failed: {:#}", done.unwrap_err());
+            }
+        }
+        if self.is_staged() {
+            self.settle(true);
+        }
+        if let Fact::Known(LunView::Seen(lun)) = &self.node.lun {
+            self.behind = (**lun).clone();
+        }
+    }
+
+    fn node_step(&mut self, step: &NodeStep) {
         let running = known(&mut self.node.etcd).running;
         match step {
-            Step::SetInitiatorName { name } => self.node.initiator.name = Fact::Known(Some(name.to_string())),
-            Step::Preflight(_) => assert!(running, "trying what comes after a stop when there is no stop"),
-            Step::LogOut { sid } => {
+            NodeStep::SetInitiatorName { name } => {
+                self.node.initiator.name = Fact::Known(Some(name.to_string()))
+            }
+            NodeStep::Preflight(_) => {
+                assert!(running, "trying what comes after a stop when there is no stop")
+            }
+            NodeStep::LogOut { sid } => {
                 let sessions = known(&mut self.node.sessions);
                 let free = sessions.iter().all(|session| session.sid != *sid || session.in_use.is_empty());
                 assert!(free, "law 8: logging out a session that is in use");
@@ -24,7 +44,7 @@ impl World {
                 }
             }
             // A log-in beside sessions that are there: each portal shows the LUN as one more path of the map.
-            Step::LogIn(LogIn { portals, .. }) if matches!(self.node.mount, Fact::Known(Some(_))) => {
+            NodeStep::LogIn(LogIn { portals, .. }) if matches!(self.node.mount, Fact::Known(Some(_))) => {
                 self.node.records = Fact::Known(Vec::new());
                 for portal in portals {
                     let sid = known(&mut self.node.sessions).iter().map(|one| one.sid).max().unwrap_or(0) + 1;
@@ -38,28 +58,30 @@ impl World {
                     });
                 }
             }
-            Step::LogIn(_) => {
+            NodeStep::LogIn(_) => {
                 self.node.records = Fact::Known(Vec::new());
                 known(&mut self.node.sessions).push(session());
                 self.node.lun = Fact::Known(LunView::NotAttached);
             }
-            Step::SetTimeout { sid, replacement } => {
+            NodeStep::SetTimeout { sid, replacement } => {
                 let sessions = known(&mut self.node.sessions).iter_mut();
                 for session in sessions.filter(|session| session.sid == *sid) {
                     assert!(session.is_logged_in(), "the kernel refuses it");
                     session.session.recovery_timeout = u32::try_from(replacement.0.as_secs()).ok();
                 }
             }
-            Step::DeleteRecord { portal, .. } => known(&mut self.node.records).retain(|one| one != portal),
-            Step::RemovePath(step) => self.remove_path(step),
-            Step::AddPath(step) => self.add_path(step),
-            Step::AttachLun(_) if matches!(self.node.mount, Fact::Known(Some(_))) => self.scan(),
-            Step::AttachLun(_) | Step::AwaitDisk { .. } => {
+            NodeStep::DeleteRecord { portal, .. } => {
+                known(&mut self.node.records).retain(|one| one != portal)
+            }
+            NodeStep::RemovePath(step) => self.remove_path(step),
+            NodeStep::AddPath(step) => self.add_path(step),
+            NodeStep::AttachLun(_) if matches!(self.node.mount, Fact::Known(Some(_))) => self.scan(),
+            NodeStep::AttachLun(_) | NodeStep::AwaitDisk { .. } => {
                 self.node.lun = Fact::Known(LunView::Seen(Box::new(self.behind.clone())))
             }
-            Step::Measure { .. } => assert!(self.is_staged()),
-            Step::ResizeMap { to, .. } => seen(&mut self.node).size = *to,
-            Step::Grow(Grow { from, to, .. }) => {
+            NodeStep::Measure { .. } => assert!(self.is_staged()),
+            NodeStep::ResizeMap { to, .. } => seen(&mut self.node).size = *to,
+            NodeStep::Grow(Grow { from, to, .. }) => {
                 assert!(self.authoritative_lun_is_mounted(), "growing what is not mounted");
                 let size = seen(&mut self.node).size;
                 let mount = known(&mut self.node.mount).as_mut().unwrap();
@@ -67,20 +89,10 @@ impl World {
                 assert!(now == *from && *to <= size && from < to, "growing beyond the LUN");
                 mount.free = Some((Bytes(free.0 + to.0 - from.0), *to));
             }
-            Step::AwaitMember(_) => {
+            NodeStep::AwaitMember(_) => {
                 assert!(running, "waiting for an etcd that was not started");
                 self.node.cluster = Some(Fact::Known(cluster(3)));
             }
-            step => {
-                let done = protocol::step(self, step);
-                assert!(done.is_ok(), "`{step}` failed: {:#}", done.unwrap_err());
-            }
-        }
-        if self.is_staged() {
-            self.settle(true);
-        }
-        if let Fact::Known(LunView::Seen(lun)) = &self.node.lun {
-            self.behind = (**lun).clone();
         }
     }
 

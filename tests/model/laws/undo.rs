@@ -15,7 +15,7 @@ fn stopped_by_us(mut node: Node) -> Node {
 fn starts(undo: &Undo) -> Vec<Authority> {
     let Undo::PutBack(plan, _) = undo else { return Vec::new() };
     let start = |step: &Step| match step {
-        Step::StartEtcd(StartEtcd { on, .. }) => Some(*on),
+        Step::Protocol(ProtocolStep::StartEtcd(StartEtcd { on, .. })) => Some(*on),
         _ => None,
     };
     plan.steps.iter().filter_map(start).collect()
@@ -69,12 +69,18 @@ fn what_a_rollback_has_unmounted_is_mounted_again() {
     node.record = Fact::Known(Some(used(1)));
     node.local = Fact::Known(dir(&[], true));
     node.etcd = Fact::Known(etcd("inactive"));
-    let unmount = Step::UnmountData { unit: "var-lib-etcd.mount".into(), at: config().etcd.data_dir.clone() };
+    let unmount = Step::Protocol(ProtocolStep::UnmountData {
+        unit: "var-lib-etcd.mount".into(),
+        at: config().etcd.data_dir.clone(),
+    });
     assert_eq!(undo(&config(), &node, Goal::Local, &[]), Ok(Undo::Nothing));
     let Ok(Undo::PutBack(plan, _)) = undo(&config(), &node, Goal::Local, &[unmount]) else {
         panic!("the LUN stays unmounted");
     };
-    assert!(plan.steps.iter().any(|step| matches!(step, Step::MountData(_))), "{plan:?}");
+    assert!(
+        plan.steps.iter().any(|step| matches!(step, Step::Protocol(ProtocolStep::MountData(_)))),
+        "{plan:?}"
+    );
 }
 
 /// After the commit point the next run goes on; before it etcd starts again where it was.

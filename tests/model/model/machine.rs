@@ -19,7 +19,7 @@ use node::{
     layout::{BARRED, RETIRED, RETURNING},
 };
 use plan::{
-    Step,
+    ProtocolStep,
     step::{Claim, Copy, Mark},
 };
 use std::{
@@ -48,7 +48,7 @@ fn halt(stop: Stop) -> anyhow::Error {
 
 impl Run<'_> {
     /// Has the program do one of its steps in this world.
-    pub fn protocol(&mut self, step: &Step) -> Result<(), Stop> {
+    pub fn protocol(&mut self, step: &ProtocolStep) -> Result<(), Stop> {
         let step = self.miscounted(step);
         let mut machine = Sim {
             name: step.id(),
@@ -71,13 +71,15 @@ impl Run<'_> {
     }
 
     /// The step of a program that counts on from the record alone, if the mutant asks for that.
-    fn miscounted(&self, step: &Step) -> Step {
+    fn miscounted(&self, step: &ProtocolStep) -> ProtocolStep {
         let mut step = step.clone();
         let (false, Some(record)) = (self.guards.counts_on, self.world.record) else { return step };
         let activations = u64::from(record.activations) + 1;
         match &mut step {
-            Step::Activate { stamp } | Step::Claim(Claim { stamp, .. }) => stamp.activations = activations,
-            Step::Mark(Mark { stamp, record, .. }) => {
+            ProtocolStep::Activate { stamp } | ProtocolStep::Claim(Claim { stamp, .. }) => {
+                stamp.activations = activations
+            }
+            ProtocolStep::Mark(Mark { stamp, record, .. }) => {
                 stamp.activations = activations;
                 record.announced = stamp.last_use();
             }

@@ -7,7 +7,7 @@
 
 use config::{Backing, Config};
 use node::{Fact, LunView, Multipath, Node, SeenSession};
-use plan::{Goal, Occasion, Step, step::Grow};
+use plan::{Goal, NodeStep, Occasion, Step, step::Grow};
 use rustc_hash::FxHashSet;
 use std::{
     collections::{HashMap, VecDeque},
@@ -231,8 +231,9 @@ impl Run {
         self.happen();
         let without = self.without;
         let world = &mut self.world;
+        let Step::Node(step) = step else { return Err(format!("a node whose etcd runs needs no {step:?}")) };
         match step {
-            Step::LogIn(step) => {
+            NodeStep::LogIn(step) => {
                 let mut any = false;
                 // Nobody else sees the record of a log-in, and it deletes those that others see.
                 world.paths.iter_mut().for_each(|path| path.record = false);
@@ -248,7 +249,7 @@ impl Run {
                 self.happen();
                 Ok(any)
             }
-            Step::AttachLun(_) => {
+            NodeStep::AttachLun(_) => {
                 for path in &mut world.paths {
                     // A scan over a silent path ends when the kernel has noticed it.
                     path.up &= path.alive;
@@ -258,7 +259,7 @@ impl Run {
                 }
                 Ok(true)
             }
-            Step::RemovePath(step) => {
+            NodeStep::RemovePath(step) => {
                 let leaves = usize::try_from(step.sid).unwrap();
                 let mut another = without == Without::AnotherPath;
                 for other in BOTH.into_iter().filter(|which| *which != leaves && world.config[*which]) {
@@ -275,7 +276,7 @@ impl Run {
                 let left = BOTH.into_iter().any(|which| world.works(which));
                 if left { Ok(true) } else { Err("no path is left that works".into()) }
             }
-            Step::AddPath(step) => {
+            NodeStep::AddPath(step) => {
                 let comes = BOTH.into_iter().find(|which| step.path == format!("sd{which}")).unwrap();
                 if !world.paths[comes].disk || world.paths[comes].in_map {
                     return Ok(false);
@@ -283,7 +284,7 @@ impl Run {
                 world.paths[comes].in_map = true;
                 Ok(true)
             }
-            Step::LogOut { sid } => {
+            NodeStep::LogOut { sid } => {
                 let path = &mut world.paths[usize::try_from(*sid).unwrap()];
                 let used = path.in_map || !world.mapped;
                 if used && without != Without::Free {
@@ -292,16 +293,16 @@ impl Run {
                 (path.session, path.up, path.disk) = (false, false, false);
                 if used { Err("law 8: a session in use is logged out".into()) } else { Ok(true) }
             }
-            Step::DeleteRecord { portal: of, .. } => {
+            NodeStep::DeleteRecord { portal: of, .. } => {
                 let path = &mut world.paths[BOTH.into_iter().find(|which| portal(*which) == *of).unwrap()];
                 path.record = false;
                 Ok(true)
             }
-            Step::ResizeMap { to, .. } => {
+            NodeStep::ResizeMap { to, .. } => {
                 world.map = world.lun;
                 Ok(size(world.map) >= *to)
             }
-            Step::Grow(Grow { to, .. }) => {
+            NodeStep::Grow(Grow { to, .. }) => {
                 let enough = size(world.map.min(world.lun)) >= *to;
                 if !enough && without != Without::Size {
                     return Ok(false);

@@ -7,7 +7,7 @@ use crate::{
     world::{Guards, World},
 };
 use node::Fact;
-use plan::{Goal, MarkPlan, Occasion, Refusal, Step, Undo, mark, undo};
+use plan::{Goal, MarkPlan, Occasion, ProtocolStep, Refusal, Step, Undo, mark, undo};
 use rustc_hash::FxHashMap;
 use std::{cell::RefCell, rc::Rc};
 use support::printed::Printed;
@@ -52,7 +52,7 @@ impl Planner {
     /// What `mark` would do: one step or none.
     pub fn mark(&self, world: &World) -> Planned {
         self.once((*world, false, 4), || match mark(config(self.runtime), &node(world, false, self.guards)) {
-            Ok(MarkPlan::Advance(step)) => Ok([*step].into()),
+            Ok(MarkPlan::Advance(step)) => Ok([Step::Protocol(ProtocolStep::Mark(*step))].into()),
             Ok(MarkPlan::Skip(_)) => Ok([].into()),
             Err(refusal) => Err(refusal.to_string()),
         })

@@ -6,7 +6,7 @@ use crate::{
     world::{Disk, Etcd, Guards, Stamp, Start, World, Writes},
 };
 use apply::MAX_ROUNDS;
-use plan::{Goal, Step, Undo};
+use plan::{Goal, ProtocolStep, Step, Undo};
 
 /// What runs etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
                 if self.interrupted {
                     return self.ended(goal, End::Failed("interrupted".into()));
                 }
-                if let Step::UnmountData { .. } = step {
+                if let Step::Protocol(ProtocolStep::UnmountData { .. }) = step {
                     self.unmounted = vec![step.clone()];
                 }
                 let acted = self.step(step).and_then(|()| self.effect(|_| ()));

@@ -2,7 +2,7 @@
 //! tools and ask the kernel, and decide nothing about which copy is the truth.
 
 use crate::run::{Run, Stop};
-use plan::Step;
+use plan::{NodeStep, Step};
 
 impl Run<'_> {
     pub fn fail<T>(why: &str) -> Result<T, Stop> {
@@ -15,30 +15,36 @@ impl Run<'_> {
         self.effect(|_| ())?;
         self.step_begins = false;
         match step {
-            Step::SetInitiatorName { .. }
-            | Step::SetTimeout { .. }
-            | Step::ResizeMap { .. }
-            | Step::DeleteRecord { .. }
-            | Step::RemovePath(_)
-            | Step::AddPath(_) => Ok(()),
+            Step::Protocol(step) => self.protocol(step),
+            Step::Node(step) => self.node_step(step),
+        }
+    }
+
+    fn node_step(&mut self, step: &NodeStep) -> Result<(), Stop> {
+        match step {
+            NodeStep::SetInitiatorName { .. }
+            | NodeStep::SetTimeout { .. }
+            | NodeStep::ResizeMap { .. }
+            | NodeStep::DeleteRecord { .. }
+            | NodeStep::RemovePath(_)
+            | NodeStep::AddPath(_) => Ok(()),
             // The size of a filesystem is no part of the world: no write depends on it.
-            Step::Grow(_) => self.data_is_on_lun().map(drop),
+            NodeStep::Grow(_) => self.data_is_on_lun().map(drop),
             // It leaves nothing behind.
-            Step::Preflight(_) => Ok(()),
-            Step::LogOut { .. } => self.effect(|world| world.session = false),
-            Step::LogIn(_) if !self.world.reachable => Self::fail("no portal answers"),
-            Step::LogIn(_) => self.effect(|world| world.session = true),
-            Step::AttachLun(_) | Step::AwaitDisk { .. } if !self.world.reachable => {
+            NodeStep::Preflight(_) => Ok(()),
+            NodeStep::LogOut { .. } => self.effect(|world| world.session = false),
+            NodeStep::LogIn(_) if !self.world.reachable => Self::fail("no portal answers"),
+            NodeStep::LogIn(_) => self.effect(|world| world.session = true),
+            NodeStep::AttachLun(_) | NodeStep::AwaitDisk { .. } if !self.world.reachable => {
                 Self::fail("the LUN has gone")
             }
-            Step::AttachLun(_) | Step::AwaitDisk { .. } => Ok(()),
+            NodeStep::AttachLun(_) | NodeStep::AwaitDisk { .. } => Ok(()),
             // This step reads and writes only a file without a name.
-            Step::Measure { .. } => Ok(()),
-            Step::AwaitMember(_) => {
+            NodeStep::Measure { .. } => Ok(()),
+            NodeStep::AwaitMember(_) => {
                 self.happen()?;
                 if self.world.is_running() { Ok(()) } else { Self::fail("the member does not serve") }
             }
-            step => self.protocol(step),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Advancing the LUN's use counter while etcd runs on it.
 
 use crate::{alone, context::Run, outcome::Failure, steps::stamp, watcher::Silent};
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use config::Config;
 use hands::Door;
 use host::{
@@ -10,7 +10,7 @@ use host::{
 };
 use node::{Identity, layout::MARK_LOCK};
 use observe::{Asked, Viewpoint, secrets::Secrets};
-use plan::{MarkPlan, SkipReason, Step};
+use plan::{MarkPlan, SkipReason};
 use terms::AbsPath;
 
 /// The result of [`mark`].
@@ -47,13 +47,12 @@ pub fn mark(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Mar
     };
     let node = observe::node(door, config, identity.clone(), Viewpoint::Reader, Asked::NOTHING);
     let step = match plan::mark(config, &node)? {
-        MarkPlan::Advance(step) => *step,
+        MarkPlan::Advance(step) => step,
         MarkPlan::Skip(why) => return Ok(Marked::Idle(why)),
     };
     let no_secrets = Secrets::default();
     let mut silent = Silent;
     let mut run = Run::new(door, config, &no_secrets, identity, &mut silent);
-    let Step::Mark(step) = step else { return Err(anyhow!("the plan of `mark` has a step `{step}`").into()) };
     stamp::announce(&mut run, &step).context("in step mark")?;
     drop(alone);
     stamp::mark_lun(&mut run, &step).context("in step mark")?;

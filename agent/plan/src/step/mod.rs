@@ -19,50 +19,19 @@ use terms::{AbsPath, Bytes, DiskLink, FsUuid, Iqn, Portal, Span, Wwid};
 
 /// One act of `apply` or `rollback`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(tag = "step", rename_all = "kebab-case")]
+#[serde(untagged)]
 pub enum Step {
-    /// Gives the node an initiator name of its own, where it has none: iscsid doesn't work without one.
-    SetInitiatorName {
-        /// The name.
-        name: Iqn,
-    },
-    /// Ends a session that nobody uses: the config had another initiator name or portal when it was made, or it is not needed
-    /// after a rollback.
-    LogOut {
-        /// The session's number.
-        sid: u32,
-    },
-    /// Discovers the target and logs in, by node records that only this run sees.
-    LogIn(LogIn),
-    /// Has a session wait for its target as long as etcd is to.
-    SetTimeout {
-        /// The session's number.
-        sid: u32,
-        /// How long.
-        #[serde(rename = "replacement_seconds")]
-        replacement: Span,
-    },
-    /// Deletes the node record of a portal that an earlier release left. A session that was made by it stays.
-    DeleteRecord {
-        /// The target.
-        target: Iqn,
-        /// The portal.
-        portal: Portal,
-    },
-    /// Tells multipathd to take a path out of the map, because its session is to end. Another path works.
-    RemovePath(RemovePath),
-    /// Tells multipathd to take a path into the map again that it was made to forget.
-    AddPath(AddPath),
-    /// Scans for the LUN, and only it, and waits for udev to have finished with its disk.
-    AttachLun(AttachLun),
-    /// Waits for a disk of the machine's own, and for udev to have finished with it.
-    AwaitDisk {
-        /// The link that leads to it.
-        path: DiskLink,
-        /// How long it is waited for.
-        #[serde(rename = "limit_seconds")]
-        limit: Span,
-    },
+    /// One that decides which copy is the truth, and on which one etcd can start.
+    Protocol(ProtocolStep),
+    /// Any other.
+    Node(NodeStep),
+}
+
+/// A step of record and stamp, of the data directory and the mount, of the copy and its proof, or etcd's stop and start. It runs on
+/// any machine, so that tests can play it on a simulated one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "step", rename_all = "kebab-case")]
+pub enum ProtocolStep {
     /// Writes the record that announces an attempt: the local disk stays authoritative.
     BeginRecord {
         /// The record.
@@ -91,20 +60,10 @@ pub enum Step {
     /// Brings that copy up to date in rounds while etcd still runs, and refuses if the last round tells that etcd would be
     /// away for too long.
     CatchUp(CatchUp),
-    /// Tries everything that the steps after the stop need, while etcd still runs.
-    Preflight(Preflight),
     /// Stops etcd and waits until nobody holds its database.
     StopEtcd(StopEtcd),
     /// Copies with etcd stopped.
     Copy(Copy),
-    /// Measures the staged LUN, and refuses one that is too slow.
-    Measure {
-        /// The LUN.
-        wwid: Wwid,
-        /// Within this 99 of 100 `fdatasync` calls must end.
-        #[serde(rename = "limit_seconds")]
-        limit: Span,
-    },
     /// Compares both trees. The copy was read from its device.
     Prove {
         /// The data directory.
@@ -176,7 +135,7 @@ pub enum Step {
         /// The stamp as it will be.
         stamp: Stamp,
     },
-    /// Advances it while the LUN is mounted and in use.
+    /// Advances the use counter while the LUN is mounted and in use.
     Mark(Mark),
     /// Asks PID 1 to mount the LUN on the data directory.
     MountData(MountData),
@@ -206,6 +165,66 @@ pub enum Step {
         /// The generation that the copy is.
         generation: u64,
     },
+    /// Starts etcd.
+    StartEtcd(StartEtcd),
+}
+
+/// A step of sessions and disks, or one that only looks or waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "step", rename_all = "kebab-case")]
+pub enum NodeStep {
+    /// Gives the node an initiator name of its own, where it has none: iscsid doesn't work without one.
+    SetInitiatorName {
+        /// The name.
+        name: Iqn,
+    },
+    /// Ends a session that nobody uses: the config had another initiator name or portal when it was made, or it is not needed
+    /// after a rollback.
+    LogOut {
+        /// The session's number.
+        sid: u32,
+    },
+    /// Discovers the target and logs in, by node records that only this run sees.
+    LogIn(LogIn),
+    /// Has a session wait for its target as long as etcd is to.
+    SetTimeout {
+        /// The session's number.
+        sid: u32,
+        /// How long.
+        #[serde(rename = "replacement_seconds")]
+        replacement: Span,
+    },
+    /// Deletes the node record of a portal that an earlier release left. A session that was made by it stays.
+    DeleteRecord {
+        /// The target.
+        target: Iqn,
+        /// The portal.
+        portal: Portal,
+    },
+    /// Tells multipathd to take a path out of the map, because its session is to end. Another path works.
+    RemovePath(RemovePath),
+    /// Tells multipathd to take a path into the map again that it was made to forget.
+    AddPath(AddPath),
+    /// Scans for the LUN, and only it, and waits for udev to have finished with its disk.
+    AttachLun(AttachLun),
+    /// Waits for a disk of the machine's own, and for udev to have finished with it.
+    AwaitDisk {
+        /// The link that leads to it.
+        path: DiskLink,
+        /// How long it is waited for.
+        #[serde(rename = "limit_seconds")]
+        limit: Span,
+    },
+    /// Tries everything that the steps after the stop need, while etcd still runs.
+    Preflight(Preflight),
+    /// Measures the staged LUN, and refuses one that is too slow.
+    Measure {
+        /// The LUN.
+        wwid: Wwid,
+        /// Within this 99 of 100 `fdatasync` calls must end.
+        #[serde(rename = "limit_seconds")]
+        limit: Span,
+    },
     /// Has multipathd give the map the size of its paths, after the LUN has grown.
     ResizeMap {
         /// The kernel name of the map.
@@ -216,8 +235,6 @@ pub enum Step {
     },
     /// Grows the mounted filesystem to the size of the LUN, while etcd uses it.
     Grow(Grow),
-    /// Starts etcd.
-    StartEtcd(StartEtcd),
     /// Waits until this node's member serves.
     AwaitMember(AwaitMember),
 }

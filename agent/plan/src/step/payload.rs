@@ -37,7 +37,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// The payload of `Step::LogIn`.
+/// The payload of `NodeStep::LogIn`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LogIn {
     /// The target.
@@ -63,7 +63,7 @@ pub struct LogIn {
     pub limit: Span,
 }
 
-/// The payload of `Step::AddPath`.
+/// The payload of `NodeStep::AddPath`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AddPath {
     /// The kernel name of the map.
@@ -74,7 +74,7 @@ pub struct AddPath {
     pub wwid: Wwid,
 }
 
-/// The payload of `Step::RemovePath`.
+/// The payload of `NodeStep::RemovePath`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RemovePath {
     /// The kernel name of the map.
@@ -85,7 +85,7 @@ pub struct RemovePath {
     pub sid: u32,
 }
 
-/// The payload of `Step::AttachLun`.
+/// The payload of `NodeStep::AttachLun`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AttachLun {
     /// The target.
@@ -104,7 +104,7 @@ pub struct AttachLun {
     pub limit: Span,
 }
 
-/// The payload of `Step::Format`.
+/// The payload of `ProtocolStep::Format`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Format {
     /// The LUN.
@@ -115,7 +115,7 @@ pub struct Format {
     pub label: FsLabel,
 }
 
-/// The payload of `Step::PreCopy`, `Step::Copy` and `Step::Confirm`.
+/// The payload of `ProtocolStep::PreCopy`, `ProtocolStep::Copy` and `ProtocolStep::Confirm`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Copy {
     /// The data directory.
@@ -131,7 +131,7 @@ pub struct Copy {
     pub provisional: bool,
 }
 
-/// The payload of `Step::CatchUp`.
+/// The payload of `ProtocolStep::CatchUp`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CatchUp {
     /// The data directory.
@@ -143,7 +143,7 @@ pub struct CatchUp {
     pub limit: Span,
 }
 
-/// The payload of `Step::Preflight`.
+/// The payload of `NodeStep::Preflight`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Preflight {
     /// The data directory.
@@ -156,7 +156,7 @@ pub struct Preflight {
     pub mount_unit: String,
 }
 
-/// The payload of `Step::Retire`.
+/// The payload of `ProtocolStep::Retire`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Retire {
     /// The data directory.
@@ -167,7 +167,7 @@ pub struct Retire {
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// The payload of `Step::Mark`.
+/// The payload of `ProtocolStep::Mark`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Mark {
     /// The data directory.
@@ -178,7 +178,7 @@ pub struct Mark {
     pub record: Record,
 }
 
-/// The payload of `Step::WatchLun`.
+/// The payload of `ProtocolStep::WatchLun`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WatchLun {
     /// The LUN.
@@ -194,7 +194,7 @@ pub struct WatchLun {
     pub not_asked: Option<String>,
 }
 
-/// The payload of `Step::Claim`.
+/// The payload of `ProtocolStep::Claim`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Claim {
     /// The stamp as it must be now.
@@ -205,7 +205,7 @@ pub struct Claim {
     pub record: Record,
 }
 
-/// The payload of `Step::MountData`.
+/// The payload of `ProtocolStep::MountData`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MountData {
     /// The mount unit.
@@ -220,7 +220,7 @@ pub struct MountData {
     pub options: Vec<String>,
 }
 
-/// The payload of `Step::Grow`.
+/// The payload of `NodeStep::Grow`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Grow {
     /// The data directory.
@@ -235,7 +235,7 @@ pub struct Grow {
     pub to: Bytes,
 }
 
-/// The payload of `Step::StopEtcd`.
+/// The payload of `ProtocolStep::StopEtcd`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StopEtcd {
     /// The runtime of etcd.
@@ -246,7 +246,7 @@ pub struct StopEtcd {
     pub whole_pod: bool,
 }
 
-/// The payload of `Step::StartEtcd`.
+/// The payload of `ProtocolStep::StartEtcd`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StartEtcd {
     /// The runtime of etcd.
@@ -259,7 +259,7 @@ pub struct StartEtcd {
     pub wait: bool,
 }
 
-/// The payload of `Step::AwaitMember`.
+/// The payload of `NodeStep::AwaitMember`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AwaitMember {
     /// Where the member answers.

@@ -30,8 +30,8 @@ fn json_of_a_step_is_flat() {
     let stamp =
         Stamp::new(1, "cafe".into(), "node-1".into(), LunUse { activations: 3, nonce: Nonce([3; 16]) });
     let steps = [
-        Step::LogOut { sid: 4 },
-        Step::LogIn(LogIn {
+        Step::Node(NodeStep::LogOut { sid: 4 }),
+        Step::Node(NodeStep::LogIn(LogIn {
             target: term("iqn.2024-01.com.example:etcd"),
             initiator: term("iqn.2024-01.com.example:node-1"),
             portals: vec![term("10.0.0.1:3260")],
@@ -41,35 +41,60 @@ fn json_of_a_step_is_flat() {
             noop_timeout: limit,
             digests: None,
             limit,
-        }),
-        Step::AttachLun(AttachLun {
+        })),
+        Step::Node(NodeStep::AttachLun(AttachLun {
             target: term("iqn.2024-01.com.example:etcd"),
             initiator: term("iqn.2024-01.com.example:node-1"),
             lun: WantedLun { number: Some(LunNumber(0)), wwid: None },
             everywhere: false,
             elsewhere: None,
             limit,
+        })),
+        Step::Protocol(ProtocolStep::Format(Format { wwid: wwid.clone(), uuid, label: term("etcd") })),
+        Step::Protocol(ProtocolStep::Unstamp),
+        Step::Protocol(ProtocolStep::PreCopy(copy.clone())),
+        Step::Protocol(ProtocolStep::Copy(Copy { way: Way::ToLun, size: None, ..copy.clone() })),
+        Step::Protocol(ProtocolStep::Prove {
+            from: at.clone(),
+            way: Way::ToLun,
+            provisional: false,
+            afresh: true,
         }),
-        Step::Format(Format { wwid: wwid.clone(), uuid, label: term("etcd") }),
-        Step::Unstamp,
-        Step::PreCopy(copy.clone()),
-        Step::Copy(Copy { way: Way::ToLun, size: None, ..copy.clone() }),
-        Step::Prove { from: at.clone(), way: Way::ToLun, provisional: false, afresh: true },
-        Step::CatchUp(CatchUp { from: at.clone(), way: Way::ToLun, limit }),
-        Step::AwaitPodEnd { manifest: term("/etc/kubernetes/manifests/etcd-pod.yaml") },
-        Step::Confirm(Copy { way: Way::ToLun, size: None, provisional: false, ..copy }),
-        Step::Retire(Retire { from: at.clone(), generation: 1, fingerprint: None }),
-        Step::Mark(Mark { at: at.clone(), stamp, record }),
-        Step::MountData(MountData {
+        Step::Protocol(ProtocolStep::CatchUp(CatchUp { from: at.clone(), way: Way::ToLun, limit })),
+        Step::Protocol(ProtocolStep::AwaitPodEnd {
+            manifest: term("/etc/kubernetes/manifests/etcd-pod.yaml"),
+        }),
+        Step::Protocol(ProtocolStep::Confirm(Copy {
+            way: Way::ToLun,
+            size: None,
+            provisional: false,
+            ..copy
+        })),
+        Step::Protocol(ProtocolStep::Retire(Retire { from: at.clone(), generation: 1, fingerprint: None })),
+        Step::Protocol(ProtocolStep::Mark(Mark { at: at.clone(), stamp, record })),
+        Step::Protocol(ProtocolStep::MountData(MountData {
             unit: "var-lib-etcd.mount".into(),
             at: at.clone(),
             wwid,
             uuid,
             options: vec!["_netdev".into()],
-        }),
-        Step::StopEtcd(StopEtcd { runtime: runtime.clone(), needs_quorum: true, whole_pod: false }),
-        Step::StartEtcd(StartEtcd { runtime, data_dir: at, on: Authority::Lun, wait: false }),
-        Step::AwaitMember(AwaitMember { url: term("https://localhost:2379"), limit, may_be_learner: false }),
+        })),
+        Step::Protocol(ProtocolStep::StopEtcd(StopEtcd {
+            runtime: runtime.clone(),
+            needs_quorum: true,
+            whole_pod: false,
+        })),
+        Step::Protocol(ProtocolStep::StartEtcd(StartEtcd {
+            runtime,
+            data_dir: at,
+            on: Authority::Lun,
+            wait: false,
+        })),
+        Step::Node(NodeStep::AwaitMember(AwaitMember {
+            url: term("https://localhost:2379"),
+            limit,
+            may_be_learner: false,
+        })),
     ];
     let lines: Vec<_> = steps.iter().map(|step| serde_json::to_string(step).unwrap()).collect();
     assert_eq!(lines.join("\n"), include_str!("tests.jsonl").trim_end());

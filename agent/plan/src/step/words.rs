@@ -2,7 +2,7 @@
 //! it counts, and an imperative phrase for people and the log.
 
 use super::{
-    Step,
+    NodeStep, ProtocolStep, Step,
     payload::{
         AddPath, AttachLun, AwaitMember, CatchUp, Claim, Copy, Format, Grow, LogIn, Mark, MountData,
         Preflight, RemovePath, Retire, StartEtcd, StopEtcd, WatchLun,
@@ -39,17 +39,37 @@ pub enum Phase {
 
 impl Step {
     fn about(&self) -> About {
+        match self {
+            Self::Protocol(step) => step.about(),
+            Self::Node(step) => step.about(),
+        }
+    }
+
+    /// A stable name for the journal and JSON.
+    pub fn id(&self) -> &'static str {
+        self.about().name
+    }
+
+    /// The part of the time without etcd in which it counts.
+    pub fn phase(&self) -> Phase {
+        self.about().phase
+    }
+
+    /// Returns true if it overwrites or moves something that could be missed.
+    pub fn is_destructive(&self) -> bool {
+        self.about().is_destructive
+    }
+}
+
+impl ProtocolStep {
+    /// A stable name for the journal and JSON.
+    pub fn id(&self) -> &'static str {
+        self.about().name
+    }
+
+    fn about(&self) -> About {
         let about = |name, phase, is_destructive| About { name, phase, is_destructive };
         match self {
-            Self::SetInitiatorName { .. } => about("set-initiator-name", Phase::Commit, false),
-            Self::LogOut { .. } => about("log-out", Phase::Commit, false),
-            Self::LogIn(_) => about("log-in", Phase::Commit, false),
-            Self::SetTimeout { .. } => about("set-timeout", Phase::Starting, false),
-            Self::DeleteRecord { .. } => about("delete-record", Phase::Commit, false),
-            Self::RemovePath(_) => about("remove-path", Phase::Commit, false),
-            Self::AddPath(_) => about("add-path", Phase::Commit, false),
-            Self::AttachLun(_) => about("attach-lun", Phase::Commit, false),
-            Self::AwaitDisk { .. } => about("await-disk", Phase::Commit, false),
             Self::BeginRecord { .. } => about("begin-record", Phase::Commit, false),
             // Who had it can write no more.
             Self::ClearUnfinished { .. } => about("clear-unfinished", Phase::Commit, true),
@@ -58,10 +78,8 @@ impl Step {
             Self::Unstamp => about("unstamp", Phase::Commit, true),
             Self::PreCopy(_) => about("pre-copy", Phase::Commit, true),
             Self::CatchUp(_) => about("catch-up", Phase::Commit, true),
-            Self::Preflight(_) => about("preflight", Phase::Commit, false),
             Self::StopEtcd { .. } => about("stop-etcd", Phase::Stopping, false),
             Self::Copy(_) => about("copy", Phase::LastBlocks, true),
-            Self::Measure { .. } => about("measure", Phase::Commit, false),
             Self::Prove { .. } => about("prove", Phase::LastBlocks, false),
             Self::AwaitPodEnd { .. } => about("await-pod-end", Phase::Containers, false),
             Self::Confirm(_) => about("confirm", Phase::LastBlocks, true),
@@ -83,26 +101,30 @@ impl Step {
             Self::UnmountShutDown { .. } => about("unmount-shut-down", Phase::Mount, false),
             Self::CommitLocal { .. } => about("commit-local", Phase::Commit, true),
             Self::Return { .. } => about("return", Phase::Commit, true),
-            Self::ResizeMap { .. } => about("resize-map", Phase::Commit, false),
-            Self::Grow(_) => about("grow", Phase::Commit, false),
             Self::StartEtcd(_) => about("start-etcd", Phase::Starting, false),
-            Self::AwaitMember(_) => about("await-member", Phase::Starting, false),
         }
     }
+}
 
-    /// A stable name for the journal and JSON.
-    pub fn id(&self) -> &'static str {
-        self.about().name
-    }
-
-    /// The part of the time without etcd in which it counts.
-    pub fn phase(&self) -> Phase {
-        self.about().phase
-    }
-
-    /// Returns true if it overwrites or moves something that could be missed.
-    pub fn is_destructive(&self) -> bool {
-        self.about().is_destructive
+impl NodeStep {
+    fn about(&self) -> About {
+        let about = |name, phase, is_destructive| About { name, phase, is_destructive };
+        match self {
+            Self::SetInitiatorName { .. } => about("set-initiator-name", Phase::Commit, false),
+            Self::LogOut { .. } => about("log-out", Phase::Commit, false),
+            Self::LogIn(_) => about("log-in", Phase::Commit, false),
+            Self::SetTimeout { .. } => about("set-timeout", Phase::Starting, false),
+            Self::DeleteRecord { .. } => about("delete-record", Phase::Commit, false),
+            Self::RemovePath(_) => about("remove-path", Phase::Commit, false),
+            Self::AddPath(_) => about("add-path", Phase::Commit, false),
+            Self::AttachLun(_) => about("attach-lun", Phase::Commit, false),
+            Self::AwaitDisk { .. } => about("await-disk", Phase::Commit, false),
+            Self::Preflight(_) => about("preflight", Phase::Commit, false),
+            Self::Measure { .. } => about("measure", Phase::Commit, false),
+            Self::ResizeMap { .. } => about("resize-map", Phase::Commit, false),
+            Self::Grow(_) => about("grow", Phase::Commit, false),
+            Self::AwaitMember(_) => about("await-member", Phase::Starting, false),
+        }
     }
 }
 
@@ -110,42 +132,15 @@ impl fmt::Display for Step {
     /// An imperative phrase.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Not which one: `plan` would print another one than `apply` sets.
-            Self::SetInitiatorName { .. } => f.write_str(
-                "give this node a random initiator name, because it has none; at the target etcd-lun uses `node.initiator`",
-            ),
-            Self::LogOut { sid } => {
-                write!(f, "log out session {sid}, which is not needed any more and which nobody uses")
-            }
-            Self::LogIn(LogIn { target, portals, discovery, all, limit, .. }) => {
-                let portals = portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                let how = match discovery {
-                    Discovery::SendTargets => "discover and log in to",
-                    Discovery::Static => "log in to",
-                };
-                let which = if *all { "at" } else { "at the first that works of" };
-                write!(f, "{how} {target} {which} {portals}, retrying for up to {limit}")
-            }
-            Self::SetTimeout { sid, replacement } => {
-                write!(
-                    f,
-                    "set session {sid} to keep writes waiting for {replacement} when the target is gone"
-                )
-            }
-            Self::DeleteRecord { portal, .. } => {
-                write!(f, "delete the node record of {portal}, which no session needs; the session stays")
-            }
-            Self::RemovePath(RemovePath { map, path, sid }) => write!(
-                f,
-                "take {path} out of {map}, because session {sid} is at a portal that the config does not name"
-            ),
-            Self::AddPath(AddPath { map, path, .. }) => {
-                write!(f, "take {path} into {map}, which lacks this path of the LUN")
-            }
-            Self::AttachLun(AttachLun { target, lun, .. }) => {
-                write!(f, "attach {lun} of {target}, and no other")
-            }
-            Self::AwaitDisk { path, limit } => write!(f, "wait for {path}, for up to {limit}"),
+            Self::Protocol(step) => step.fmt(f),
+            Self::Node(step) => step.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ProtocolStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::BeginRecord { record } => {
                 write!(
                     f,
@@ -168,9 +163,6 @@ impl fmt::Display for Step {
                 f,
                 "bring the copy of {from} on {way} up to date while etcd still runs, and refuse if the last blocks would take longer than {limit}"
             ),
-            Self::Preflight(Preflight { from, way, .. }) => {
-                write!(f, "try everything that moving {from} to {way} needs, while etcd still runs")
-            }
             Self::StopEtcd(StopEtcd { runtime: Runtime::Systemd { unit }, .. }) => {
                 write!(f, "stop {unit} and wait until nobody holds the database")
             }
@@ -187,12 +179,6 @@ impl fmt::Display for Step {
             }
             Self::Copy(Copy { from, way, size, provisional, .. }) => {
                 write!(f, "copy {from}{} to {way}{}", sized(*size), meanwhile(*provisional))
-            }
-            Self::Measure { limit, .. } => {
-                write!(
-                    f,
-                    "measure the LUN, and refuse it unless 99 of 100 fdatasync calls end within {limit}"
-                )
             }
             Self::Prove { from, way, provisional, .. } => write!(
                 f,
@@ -278,6 +264,64 @@ impl fmt::Display for Step {
             Self::Return { at, generation } => {
                 write!(f, "open the fence: put {}/{generation} in the place of {at}", layout::RETURNING)
             }
+            Self::StartEtcd(StartEtcd { runtime: Runtime::Systemd { unit }, on, .. }) => {
+                write!(f, "start {unit} on the {on}")
+            }
+            Self::StartEtcd(StartEtcd { runtime: Runtime::StaticPod { manifest }, on, .. }) => {
+                write!(f, "put {manifest} back, so that the kubelet starts etcd on the {on}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for NodeStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // Not which one: `plan` would print another one than `apply` sets.
+            Self::SetInitiatorName { .. } => f.write_str(
+                "give this node a random initiator name, because it has none; at the target etcd-lun uses `node.initiator`",
+            ),
+            Self::LogOut { sid } => {
+                write!(f, "log out session {sid}, which is not needed any more and which nobody uses")
+            }
+            Self::LogIn(LogIn { target, portals, discovery, all, limit, .. }) => {
+                let portals = portals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let how = match discovery {
+                    Discovery::SendTargets => "discover and log in to",
+                    Discovery::Static => "log in to",
+                };
+                let which = if *all { "at" } else { "at the first that works of" };
+                write!(f, "{how} {target} {which} {portals}, retrying for up to {limit}")
+            }
+            Self::SetTimeout { sid, replacement } => {
+                write!(
+                    f,
+                    "set session {sid} to keep writes waiting for {replacement} when the target is gone"
+                )
+            }
+            Self::DeleteRecord { portal, .. } => {
+                write!(f, "delete the node record of {portal}, which no session needs; the session stays")
+            }
+            Self::RemovePath(RemovePath { map, path, sid }) => write!(
+                f,
+                "take {path} out of {map}, because session {sid} is at a portal that the config does not name"
+            ),
+            Self::AddPath(AddPath { map, path, .. }) => {
+                write!(f, "take {path} into {map}, which lacks this path of the LUN")
+            }
+            Self::AttachLun(AttachLun { target, lun, .. }) => {
+                write!(f, "attach {lun} of {target}, and no other")
+            }
+            Self::AwaitDisk { path, limit } => write!(f, "wait for {path}, for up to {limit}"),
+            Self::Preflight(Preflight { from, way, .. }) => {
+                write!(f, "try everything that moving {from} to {way} needs, while etcd still runs")
+            }
+            Self::Measure { limit, .. } => {
+                write!(
+                    f,
+                    "measure the LUN, and refuse it unless 99 of 100 fdatasync calls end within {limit}"
+                )
+            }
             Self::ResizeMap { map, to } => {
                 write!(f, "tell multipathd to give {map} the {to} that its paths have now")
             }
@@ -286,12 +330,6 @@ impl fmt::Display for Step {
                     f,
                     "grow the filesystem on {at} from {from} to the {to} of LUN {wwid}, while etcd runs"
                 )
-            }
-            Self::StartEtcd(StartEtcd { runtime: Runtime::Systemd { unit }, on, .. }) => {
-                write!(f, "start {unit} on the {on}")
-            }
-            Self::StartEtcd(StartEtcd { runtime: Runtime::StaticPod { manifest }, on, .. }) => {
-                write!(f, "put {manifest} back, so that the kubelet starts etcd on the {on}")
             }
             Self::AwaitMember(AwaitMember { url, limit, .. }) => {
                 write!(f, "wait until the member at {url} has caught up with its leader, for up to {limit}")

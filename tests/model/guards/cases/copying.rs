@@ -4,8 +4,9 @@ use super::*;
 
 pub(super) fn cases() -> Vec<Case> {
     let copy = |way, provisional| Copy { from: data_dir(), way, size: None, onto_empty: false, provisional };
-    let catch_up = |way| Step::CatchUp(CatchUp { from: data_dir(), way, limit: "10s".parse().unwrap() });
-    let prove = |way, provisional| Step::Prove { from: data_dir(), way, provisional, afresh: false };
+    let catch_up =
+        |way| ProtocolStep::CatchUp(CatchUp { from: data_dir(), way, limit: "10s".parse().unwrap() });
+    let prove = |way, provisional| ProtocolStep::Prove { from: data_dir(), way, provisional, afresh: false };
     let (to_lun, to_local) = (Way::ToLun, Way::ToLocal { generation: 2 });
     let overwrites_local = |after| vec![at(after, Look::DataIsOnLun, not_on_lun, "not on the LUN")];
     let rests =
@@ -15,13 +16,13 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case(
             "pre-copy, to the LUN",
-            Step::PreCopy(copy(to_lun, false)),
+            ProtocolStep::PreCopy(copy(to_lun, false)),
             before_the_commit(),
             only_before_the_commit(0),
         ),
         case(
             "pre-copy, to the local disk",
-            Step::PreCopy(copy(to_local, false)),
+            ProtocolStep::PreCopy(copy(to_local, false)),
             facts(),
             overwrites_local(0),
         ),
@@ -29,19 +30,19 @@ pub(super) fn cases() -> Vec<Case> {
         case("catch-up, to the local disk", catch_up(to_local), facts(), overwrites_local(0)),
         case(
             "copy, to the LUN",
-            Step::Copy(copy(to_lun, false)),
+            ProtocolStep::Copy(copy(to_lun, false)),
             before_the_commit(),
             [only_before_the_commit(0), rests(0)].concat(),
         ),
         case(
             "copy, to the local disk",
-            Step::Copy(copy(to_local, false)),
+            ProtocolStep::Copy(copy(to_local, false)),
             facts(),
             [overwrites_local(0), rests(0)].concat(),
         ),
         case(
             "copy, provisional",
-            Step::Copy(copy(to_lun, true)),
+            ProtocolStep::Copy(copy(to_lun, true)),
             before_the_commit(),
             only_before_the_commit(0),
         ),
@@ -59,17 +60,27 @@ pub(super) fn cases() -> Vec<Case> {
         Case {
             // What is not proven is copied and proven again.
             tells: &[(0, Look::Confirm)],
-            ..case("confirm, to the LUN", Step::Confirm(copy(to_lun, true)), before_the_commit(), Vec::new())
+            ..case(
+                "confirm, to the LUN",
+                ProtocolStep::Confirm(copy(to_lun, true)),
+                before_the_commit(),
+                Vec::new(),
+            )
         },
         Case {
             tells: &[(0, Look::Confirm)],
-            ..case("confirm, to the local disk", Step::Confirm(copy(to_local, true)), facts(), rests(0))
+            ..case(
+                "confirm, to the local disk",
+                ProtocolStep::Confirm(copy(to_local, true)),
+                facts(),
+                rests(0),
+            )
         },
         Case {
             tells: &[(0, Look::Confirm)],
             ..case(
                 "confirm, to the LUN, of what has changed",
-                Step::Confirm(copy(to_lun, true)),
+                ProtocolStep::Confirm(copy(to_lun, true)),
                 again,
                 [only_before_the_commit(0), rests(0), only_before_the_commit(1)].concat(),
             )
@@ -79,13 +90,13 @@ pub(super) fn cases() -> Vec<Case> {
             tells: &[(0, Look::Confirm)],
             ..case(
                 "confirm, to the local disk, of what is not proven",
-                Step::Confirm(copy(to_local, true)),
+                ProtocolStep::Confirm(copy(to_local, true)),
                 again_back,
                 [overwrites_local(0), rests(0), overwrites_local(1), rests(2)].concat(),
             )
         },
-        case("stage", Step::Stage { wwid: wwid(), uuid: OURS }, facts(), Vec::new()),
-        case("await-pod-end", Step::AwaitPodEnd { manifest: manifest() }, facts(), Vec::new()),
+        case("stage", ProtocolStep::Stage { wwid: wwid(), uuid: OURS }, facts(), Vec::new()),
+        case("await-pod-end", ProtocolStep::AwaitPodEnd { manifest: manifest() }, facts(), Vec::new()),
     ]
 }
 

@@ -8,7 +8,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mark = Mark { at: data_dir(), stamp: next.clone(), record: used(3).announcing(&stamp(1, 3), nth(4)) };
     let newer = stamp(1, 7);
     let watch = |stamp| {
-        Step::WatchLun(WatchLun {
+        ProtocolStep::WatchLun(WatchLun {
             wwid: wwid(),
             uuid: OURS,
             stamp,
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case(
             "activate",
-            Step::Activate { stamp: next },
+            ProtocolStep::Activate { stamp: next },
             facts(),
             vec![
                 at(0, Record, no_record, "the record is gone"),
@@ -34,7 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "mark",
-            Step::Mark(mark),
+            ProtocolStep::Mark(mark),
             facts(),
             vec![
                 at(0, Record, no_record, "the record is gone"),
@@ -75,7 +75,7 @@ pub(super) fn cases() -> Vec<Case> {
         .telling(&[(0, Pause)]),
         case(
             "claim",
-            Step::Claim(Claim {
+            ProtocolStep::Claim(Claim {
                 from: newer.clone(),
                 stamp: newer.clone().used(nth(8)),
                 record: node::authority::Record::claim(OURS, wwid(), data_dir(), &newer),

@@ -10,30 +10,30 @@ pub(super) fn cases() -> Vec<Case> {
     use Look::{Etcd, IsUnfinished, MountedOn, Record, StillHolds, Users};
     let begun = Facts { record: None, ..facts() };
     let never_used = record().commit(Some(DATA));
-    let retire = |fingerprint| Step::Retire(Retire { from: data_dir(), generation: 1, fingerprint });
+    let retire = |fingerprint| ProtocolStep::Retire(Retire { from: data_dir(), generation: 1, fingerprint });
     vec![
         case(
             "begin-record",
-            Step::BeginRecord { record: record() },
+            ProtocolStep::BeginRecord { record: record() },
             begun.clone(),
             vec![at(0, Record, record_says_lun, IS_LUN)],
         ),
         case(
             "clear-unfinished",
-            Step::ClearUnfinished { wwid: wwid(), uuid: OURS },
+            ProtocolStep::ClearUnfinished { wwid: wwid(), uuid: OURS },
             before_the_commit(),
             only_before_the_commit(0),
         ),
         case(
             "format",
-            Step::Format(Format { wwid: wwid(), uuid: OURS, label: "etcd-lun".parse().unwrap() }),
+            ProtocolStep::Format(Format { wwid: wwid(), uuid: OURS, label: "etcd-lun".parse().unwrap() }),
             before_the_commit(),
             only_before_the_commit(0),
         ),
-        case("unstamp", Step::Unstamp, before_the_commit(), only_before_the_commit(0)),
+        case("unstamp", ProtocolStep::Unstamp, before_the_commit(), only_before_the_commit(0)),
         case(
             "stamp",
-            Step::Stamp { stamp: stamp(1, 0) },
+            ProtocolStep::Stamp { stamp: stamp(1, 0) },
             before_the_commit(),
             [
                 only_before_the_commit(0),
@@ -46,7 +46,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "commit",
-            Step::Commit { record: record() },
+            ProtocolStep::Commit { record: record() },
             before_the_commit(),
             vec![
                 at(0, Record, record_says_lun, IS_LUN),
@@ -63,7 +63,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "take-back",
-            Step::TakeBack { record: never_used.clone().take_back() },
+            ProtocolStep::TakeBack { record: never_used.clone().take_back() },
             Facts { record: Some(never_used), stamp: Some(stamp(1, 0)), ..facts() },
             vec![
                 at(0, Record, record_says_lun, "the record has changed"),
@@ -105,13 +105,13 @@ pub(super) fn cases() -> Vec<Case> {
         Case {
             // No retired data is unfinished, or the record says local.
             tells: &[(0, Record), (0, IsUnfinished)],
-            ..case("fence", Step::Fence { at: data_dir() }, facts(), Vec::new())
+            ..case("fence", ProtocolStep::Fence { at: data_dir() }, facts(), Vec::new())
         },
         Case {
             tells: &[(0, IsUnfinished)],
             ..case(
                 "fence, after a run that was cut short",
-                Step::Fence { at: data_dir() },
+                ProtocolStep::Fence { at: data_dir() },
                 Facts { is_unfinished: true, ..facts() },
                 vec![
                     at(0, Record, |facts| facts.record = Some(record().commit(None)), "two histories"),
@@ -132,7 +132,7 @@ pub(super) fn cases() -> Vec<Case> {
             tells: &[(2, Record)],
             ..case(
                 "bar",
-                Step::Bar { at: data_dir() },
+                ProtocolStep::Bar { at: data_dir() },
                 Facts { record: Some(record()), ..facts() },
                 vec![
                     at(0, Record, record_says_lun, IS_LUN),

@@ -11,7 +11,7 @@ use apply::machine::Confirmed;
 use config::Runtime;
 use node::authority::{Authority, Record};
 use plan::{
-    Step, Way,
+    ProtocolStep, Way,
     step::{CatchUp, Claim, Copy, Format, Mark, MountData, Retire, StartEtcd, StopEtcd, WatchLun},
 };
 use support::*;
@@ -20,7 +20,7 @@ use terms::AbsPath;
 /// A step, and a machine on which it succeeds.
 pub struct Case {
     pub name: &'static str,
-    pub step: Step,
+    pub step: ProtocolStep,
     pub facts: Facts,
     /// After so many effects, an error takes the last one back.
     pub takes_back_after: Option<usize>,
@@ -79,7 +79,7 @@ fn data_dir() -> AbsPath {
     config().etcd.data_dir
 }
 
-fn case(name: &'static str, step: Step, facts: Facts, rows: Vec<Row>) -> Case {
+fn case(name: &'static str, step: ProtocolStep, facts: Facts, rows: Vec<Row>) -> Case {
     Case { name, step, facts, takes_back_after: None, rows, goes_on_without: None, tells: &[] }
 }
 
@@ -195,7 +195,7 @@ pub fn cases() -> Vec<Case> {
 
 /// Steps that only one of their looks refuses, and only where no other step of this kind gets: the name, the step, its machine,
 /// the number of effects before the error, and what it says.
-pub fn refused() -> Vec<(&'static str, Step, Facts, usize, &'static str)> {
+pub fn refused() -> Vec<(&'static str, ProtocolStep, Facts, usize, &'static str)> {
     let old = old_record("lun", 1, 1, false);
     // The use that is announced is not the next one of this stamp.
     let of_another_moment = Mark {
@@ -206,12 +206,18 @@ pub fn refused() -> Vec<(&'static str, Step, Facts, usize, &'static str)> {
     vec![
         (
             "take-back of a LUN whose record and stamp are of the last release, which counted the commit",
-            Step::TakeBack { record: old.clone().take_back() },
+            ProtocolStep::TakeBack { record: old.clone().take_back() },
             Facts { record: Some(old), stamp: Some(old_stamp(1, 1)), ..facts() },
             0,
             "the LUN was used",
         ),
-        ("mark of a LUN that has gone back in time", Step::Mark(of_another_moment), facts(), 1, OTHER_MOMENT),
+        (
+            "mark of a LUN that has gone back in time",
+            ProtocolStep::Mark(of_another_moment),
+            facts(),
+            1,
+            OTHER_MOMENT,
+        ),
     ]
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 pub(super) fn cases() -> Vec<Case> {
     use Look::{DataIsOnLun, Etcd, HasRetired, IsFenced, IsShutDown, IsStaged, MountedOn, Record, Users};
-    let mount = Step::MountData(MountData {
+    let mount = ProtocolStep::MountData(MountData {
         unit: "var-lib-etcd.mount".into(),
         at: data_dir(),
         wwid: wwid(),
@@ -12,13 +12,15 @@ pub(super) fn cases() -> Vec<Case> {
         options: Vec::new(),
     });
     let runtime = config().etcd.runtime;
-    let start =
-        |on| Step::StartEtcd(StartEtcd { runtime: runtime.clone(), data_dir: data_dir(), on, wait: true });
-    let stop =
-        |needs_quorum| Step::StopEtcd(StopEtcd { runtime: runtime.clone(), needs_quorum, whole_pod: true });
+    let start = |on| {
+        ProtocolStep::StartEtcd(StartEtcd { runtime: runtime.clone(), data_dir: data_dir(), on, wait: true })
+    };
+    let stop = |needs_quorum| {
+        ProtocolStep::StopEtcd(StopEtcd { runtime: runtime.clone(), needs_quorum, whole_pod: true })
+    };
     let pod = config_for("static-pod").etcd.runtime;
     let stop_pod =
-        |whole_pod| Step::StopEtcd(StopEtcd { runtime: pod.clone(), needs_quorum: true, whole_pod });
+        |whole_pod| ProtocolStep::StopEtcd(StopEtcd { runtime: pod.clone(), needs_quorum: true, whole_pod });
     let no_quorum = || vec![at(0, Look::Quorum, |facts| facts.is_quorum = false, "no quorum")];
     let verified = |after| {
         vec![
@@ -61,7 +63,7 @@ pub(super) fn cases() -> Vec<Case> {
         },
         case(
             "unmount-data",
-            Step::UnmountData { unit: "var-lib-etcd.mount".into(), at: data_dir() },
+            ProtocolStep::UnmountData { unit: "var-lib-etcd.mount".into(), at: data_dir() },
             facts(),
             vec![
                 at(0, Look::Proof, not_proven, "was not proven"),
@@ -74,7 +76,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "unmount-shut-down",
-            Step::UnmountShutDown { unit: "var-lib-etcd.mount".into(), at: data_dir() },
+            ProtocolStep::UnmountShutDown { unit: "var-lib-etcd.mount".into(), at: data_dir() },
             Facts { is_shut_down: true, ..facts() },
             vec![
                 at(0, Record, no_record, "the record is gone"),

@@ -6,7 +6,7 @@ pub(super) fn cases() -> Vec<Case> {
     use Look::{IsFenced, MountedOn, Proof, Record, Users};
     let left = used(3).leave(2, &stamp(1, 3));
     let returned = left.clone().roll_back(DATA);
-    let put_back = Step::Return { at: data_dir(), generation: 2 };
+    let put_back = ProtocolStep::Return { at: data_dir(), generation: 2 };
     let rows = || {
         vec![
             at(0, Record, no_record, "the record is gone"),
@@ -27,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case(
             "commit-local",
-            Step::CommitLocal { record: left },
+            ProtocolStep::CommitLocal { record: left },
             facts(),
             vec![
                 at(0, Record, no_record, "the record is gone"),
@@ -59,7 +59,7 @@ pub(super) fn cases() -> Vec<Case> {
         },
         case(
             "keep-local",
-            Step::KeepLocal { record: used(3).leave(2, &stamp(1, 3)) },
+            ProtocolStep::KeepLocal { record: used(3).leave(2, &stamp(1, 3)) },
             before_the_commit(),
             vec![
                 at(0, MountedOn, mounted, "is mounted on"),
@@ -72,7 +72,7 @@ pub(super) fn cases() -> Vec<Case> {
         .telling(&[(0, Look::Fingerprint)]),
         case(
             "unbar",
-            Step::Unbar { generation: 2 },
+            ProtocolStep::Unbar { generation: 2 },
             Facts { record: Some(returned.clone()), ..facts() },
             vec![
                 at(0, Record, no_record, "the record is gone"),
@@ -83,7 +83,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "release",
-            Step::Release { stamp: stamp(1, 3).release() },
+            ProtocolStep::Release { stamp: stamp(1, 3).release() },
             Facts { record: Some(returned), ..facts() },
             vec![
                 at(0, Record, no_record, "the record is gone"),

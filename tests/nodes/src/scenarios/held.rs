@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use node::authority::Record;
-use plan::{Step, Way, step};
+use plan::{NodeStep, ProtocolStep, Step, Way, step};
 use terms::{AbsPath, Bytes, FsUuid, LunNumber, Nonce, Span, WantedLun, Wwid};
 
 use crate::host::Output;
@@ -146,25 +146,34 @@ fn steps(id: &str, verb: &str) -> Result<Vec<(Step, Vec<String>)>> {
     let copy =
         |provisional| step::Copy { from: at.clone(), way, size: Some(size), onto_empty: false, provisional };
     let steps = match id {
-        "attach-lun" => vec![Step::AttachLun(step::AttachLun {
+        "attach-lun" => vec![Step::Node(NodeStep::AttachLun(step::AttachLun {
             target: IQN.parse()?,
             initiator: INITIATOR.parse()?,
             lun: WantedLun { number: Some(LunNumber(1)), wwid: None },
             everywhere: false,
             elsewhere: None,
             limit,
-        })],
+        }))],
         "format" => {
             let label = "etcd-lun".parse()?;
-            vec![Step::Format(step::Format { wwid: wwid.clone(), uuid, label })]
+            vec![Step::Protocol(ProtocolStep::Format(step::Format { wwid: wwid.clone(), uuid, label }))]
         }
-        "catch-up" => vec![Step::CatchUp(step::CatchUp { from: at.clone(), way, limit })],
-        "copy" => [false, true].map(|provisional| Step::Copy(copy(provisional))).into(),
+        "catch-up" => {
+            vec![Step::Protocol(ProtocolStep::CatchUp(step::CatchUp { from: at.clone(), way, limit }))]
+        }
+        "copy" => {
+            [false, true].map(|provisional| Step::Protocol(ProtocolStep::Copy(copy(provisional)))).into()
+        }
         "prove" => [false, true]
-            .map(|provisional| Step::Prove { from: at.clone(), way, provisional, afresh: false })
+            .map(|provisional| {
+                Step::Protocol(ProtocolStep::Prove { from: at.clone(), way, provisional, afresh: false })
+            })
             .into(),
-        "unmount-data" => vec![Step::UnmountData { unit: "var-lib-etcd.mount".into(), at: at.clone() }],
-        "commit-local" => vec![Step::CommitLocal { record: record() }],
+        "unmount-data" => vec![Step::Protocol(ProtocolStep::UnmountData {
+            unit: "var-lib-etcd.mount".into(),
+            at: at.clone(),
+        })],
+        "commit-local" => vec![Step::Protocol(ProtocolStep::CommitLocal { record: record() })],
         _ => bail!("no run is held at the step {id}"),
     };
     Ok(steps.into_iter().map(|step| (step, unknown.to_vec())).collect())
@@ -231,16 +240,24 @@ mod tests {
                 [("copy", size, false), ("copy", None, true), ("pre-copy", size, true)]
             {
                 let copy = step::Copy { from: at.clone(), way, size, onto_empty: true, provisional };
-                let step = if id == "copy" { Step::Copy(copy) } else { Step::PreCopy(copy) };
+                let step = if id == "copy" {
+                    Step::Protocol(ProtocolStep::Copy(copy))
+                } else {
+                    Step::Protocol(ProtocolStep::PreCopy(copy))
+                };
                 assert_eq!(begins("copy", verb, &format!("[9/14+] {step}")), id == "copy", "{step}");
                 assert!(!begins("copy", verb, &format!("      {step}")), "{step}");
             }
         }
-        let unmount = Step::UnmountData { unit: "var-lib-etcd.mount".into(), at };
+        let unmount = Step::Protocol(ProtocolStep::UnmountData { unit: "var-lib-etcd.mount".into(), at });
         assert!(begins("unmount-data", "rollback", &format!("[1/2] {unmount}")));
         let wwid: Wwid = "naa.60000000000000000bed000000000001".parse().unwrap();
         let format = step::Format { wwid, uuid: FsUuid([1; 16]), label: "etcd-lun".parse().unwrap() };
-        assert!(begins("format", "apply", &format!("[7/9] {}", Step::Format(format))));
+        assert!(begins(
+            "format",
+            "apply",
+            &format!("[7/9] {}", Step::Protocol(ProtocolStep::Format(format)))
+        ));
         assert!(line("no-step", "apply").is_err());
     }
 

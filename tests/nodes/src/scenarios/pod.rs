@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use plan::Step;
+use plan::{ProtocolStep, Step};
 
 use super::{Declined, boot, check_one_of, failed, has, held, unnamed, warns};
 use crate::etcd;
@@ -181,7 +181,7 @@ fn sidecar(stage: &mut Stage) -> Result<()> {
 /// write, and warn that it copies again. An emulated node may take longer for copy and proof than the grace period. So the
 /// kubelet's stand-in, which ends the container, is stopped meanwhile.
 fn found_out(stage: &Stage, command: &str, text: &str) -> Result<()> {
-    let waits = Step::AwaitPodEnd { manifest: MANIFEST.parse()? }.to_string();
+    let waits = Step::Protocol(ProtocolStep::AwaitPodEnd { manifest: MANIFEST.parse()? }).to_string();
     let (output, written) = stage.node.run_while(command, scene::LIMIT, || {
         let script = format!(
             "set -e; main=$(systemctl show --property MainPID --value kubelet.service)

@@ -16,7 +16,7 @@ use hands::Door;
 use node::layout::STAGING;
 use node::{Etcd, EtcdState, Fact, Identity, LocalDir, LunView, MountUnit, Node};
 use observe::{self, Asked, Viewpoint};
-use plan::{Occasion, Step, plan};
+use plan::{Occasion, ProtocolStep, Step, plan};
 
 use super::machine::Machine;
 use crate::host;
@@ -80,19 +80,21 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
             anyhow!("the boot refuses, so an administrator would have to help: {refusal}")
         })?;
         match &planned.steps[..] {
-            [Step::Stage { .. }] => staged = Some(stage(&host, &node)?),
-            [Step::Retire(_), Step::Fence { .. }] => (retires, fences) = (true, true),
-            [Step::Fence { .. }] => fences = true,
+            [Step::Protocol(ProtocolStep::Stage { .. })] => staged = Some(stage(&host, &node)?),
+            [Step::Protocol(ProtocolStep::Retire(_)), Step::Protocol(ProtocolStep::Fence { .. })] => {
+                (retires, fences) = (true, true)
+            }
+            [Step::Protocol(ProtocolStep::Fence { .. })] => fences = true,
             steps => {
                 let has = |wanted: fn(&Step) -> bool| steps.iter().any(wanted);
                 let returning = steps.iter().find_map(|step| match step {
-                    Step::Return { generation, .. } => Some(*generation),
+                    Step::Protocol(ProtocolStep::Return { generation, .. }) => Some(*generation),
                     _ => None,
                 });
-                let mounts = has(|step| matches!(step, Step::MountData(_)));
+                let mounts = has(|step| matches!(step, Step::Protocol(ProtocolStep::MountData(_))));
                 let copy = if let Some(generation) = returning.filter(|_| !mounts) {
                     BootCopy::Returning { generation }
-                } else if has(|step| matches!(step, Step::Commit { .. })) {
+                } else if has(|step| matches!(step, Step::Protocol(ProtocolStep::Commit { .. }))) {
                     BootCopy::Local
                 } else if mounts && staged.is_some() {
                     BootCopy::Lun { retires }
