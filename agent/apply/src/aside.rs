@@ -11,7 +11,7 @@ use terms::AbsPath;
 /// Exchanges the data directory for one that holds only the file [`BAR`].
 ///
 /// At no moment is there a directory in which etcd could begin without data: in an empty one it would bootstrap a new cluster.
-pub fn put(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
+pub fn put_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
     let dir = aside.dir();
     host.root.make_dir_durably(dir, 0o700).with_context(|| format!("making {dir}"))?;
     let Both { parent, shelf } = Both::open(host, at, aside)?;
@@ -30,14 +30,14 @@ pub fn put(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
     Ok(inode::exchange(&shelf, &name, &parent, at.name())?)
 }
 
-/// Reverses [`put`].
+/// Reverses [`put_aside`].
 pub fn put_back(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
     let Both { parent, shelf } = Both::open(host, at, aside)?;
     Ok(inode::exchange(&shelf, aside.name().as_str(), &parent, at.name())?)
 }
 
 /// Marks the data that lies aside as put there by us.
-pub fn mark(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
+pub fn mark_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
     let Both { shelf, .. } = Both::open(host, at, aside)?;
     let (name, value) = aside.mark();
     let data = dir::open(&shelf, &aside.name())?;

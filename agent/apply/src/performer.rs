@@ -115,7 +115,7 @@ impl Machine for Run<'_> {
     }
 
     fn confirm(&mut self, of: &Copy) -> anyhow::Result<Confirmed> {
-        confirm::provisional(self, of)
+        confirm::confirm_on_node(self, of)
     }
 
     fn others_are_a_quorum(&self) -> anyhow::Result<()> {
@@ -150,30 +150,32 @@ impl Machine for Run<'_> {
             Effect::AwaitPodEnd { manifest } => {
                 return etcd::await_pod_end(self.door, self.config, manifest, self.watcher);
             }
-            Effect::PreCopy { copy } => return copy::rsync(self, copy),
-            Effect::CatchUp { catch_up } => return catch_up::rounds(self, catch_up),
-            Effect::Copy { copy } => return copy::pass(self, copy),
-            Effect::Prove { from, way, afresh } => return prove::compare(self, from, *way, *afresh),
+            Effect::PreCopy { copy } => return copy::pre_copy_on_node(self, copy),
+            Effect::CatchUp { catch_up } => return catch_up::catch_up_on_node(self, catch_up),
+            Effect::Copy { copy } => return copy::copy_on_node(self, copy),
+            Effect::Prove { from, way, afresh } => return prove::prove_on_node(self, from, *way, *afresh),
             Effect::ProveProvisionally { from, way } => {
-                return prove::compare_provisionally(self, from, *way);
+                return prove::prove_provisionally_on_node(self, from, *way);
             }
             Effect::ForgetProof => self.evidence = Evidence::Nothing,
-            Effect::ClearUnfinished { wwid, uuid } => return format::clear(self, wwid, uuid),
-            Effect::Format { format } => return format::make(self, format),
+            Effect::ClearUnfinished { wwid, uuid } => {
+                return format::clear_unfinished_on_node(self, wwid, uuid);
+            }
+            Effect::Format { format } => return format::format_on_node(self, format),
             Effect::WriteRecord { record } => {
                 self.host.root.make_dir_durably(STATE, 0o700).context("making the state directory")?;
                 let text = record.to_text()?;
                 self.host.root.write_durably(&RECORD.parse()?, &text, 0o600).context("writing the record")?;
             }
             Effect::SetStamp { on, stamp } => {
-                stamp::set(&root(self, *on)?, stamp)?;
+                stamp::set_stamp(&root(self, *on)?, stamp)?;
                 if *on == Place::Staging {
                     stamp::read_back(self.staging()?, stamp)?;
                 }
             }
-            Effect::RemoveStamp => stamp::remove(&root(self, Place::Staging)?)?,
+            Effect::RemoveStamp => stamp::remove_stamp(&root(self, Place::Staging)?)?,
             Effect::Stage { wwid, uuid } => stage::stage(self, wwid, uuid)?,
-            Effect::StageAgain => stage::again(self)?,
+            Effect::StageAgain => stage::stage_again(self)?,
             Effect::Unstage => self.take_staging()?.unmount().context("unmounting the LUN")?,
             Effect::LeaveStaging => {
                 if let Some(staging) = self.staging.take() {
@@ -190,16 +192,16 @@ impl Machine for Run<'_> {
             Effect::Unmount { unit, data_dir, until: Free::Filesystem } => {
                 unmount::until_filesystem_is_gone(self.door, unit, data_dir)?;
             }
-            Effect::PutAside { data, aside } => aside::put(self.host, data, *aside)?,
+            Effect::PutAside { data, aside } => aside::put_aside(self.host, data, *aside)?,
             Effect::PutBack { data, aside } => aside::put_back(self.host, data, *aside)?,
             Effect::MarkAside { data, aside } => {
                 self.retired |= matches!(aside, Aside::Retired { .. });
-                aside::mark(self.host, data, *aside)?;
+                aside::mark_aside(self.host, data, *aside)?;
             }
             Effect::Bar { data_dir } => fence::bar(self.host, data_dir)?,
             Effect::MakeImmutable { data_dir } => fence::make_immutable(self.host, data_dir)?,
             Effect::Return { data_dir, generation } => {
-                returning::exchange(self.host, data_dir, *generation)?;
+                returning::return_on_node(self.host, data_dir, *generation)?;
             }
             Effect::RetireBarred { generation } => aside::retire_barred(self.host, *generation)?,
             Effect::ChooseBarred { generation } => aside::choose_barred(self.host, *generation)?,

@@ -34,7 +34,7 @@ pub fn catch_up(machine: &mut dyn Machine, step: &CatchUp) -> anyhow::Result<Str
 }
 
 /// [`Effect::CatchUp`] on the node. It takes minutes, so each round looks again at what it may overwrite.
-pub fn rounds(run: &mut Run<'_>, step: &CatchUp) -> anyhow::Result<String> {
+pub fn catch_up_on_node(run: &mut Run<'_>, step: &CatchUp) -> anyhow::Result<String> {
     let CatchUp { from, way, limit } = step;
     if *way == Way::ToLun {
         // From now on names and metadata that rsync has written come from the device.

@@ -37,7 +37,7 @@ pub fn confirm(machine: &mut dyn Machine, step: &Copy) -> anyhow::Result<String>
 }
 
 /// [`Machine::confirm`] of the node.
-pub fn provisional(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<Confirmed> {
+pub fn confirm_on_node(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<Confirmed> {
     let from = &step.from;
     let Some(proof) = run.evidence.take_provisional() else { return Ok(Confirmed::Nothing) };
     let source = tree::open(&run.host.root.locate(from.as_path()))?;

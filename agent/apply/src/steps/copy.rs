@@ -81,7 +81,7 @@ pub fn copy(machine: &mut dyn Machine, step: &Copy) -> anyhow::Result<String> {
 }
 
 /// [`Effect::PreCopy`] on the node. Files that vanish or change while rsync reads them are expected.
-pub fn rsync(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
+pub fn pre_copy_on_node(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
     let to = Destination::open(run, &step.from, step.way)?;
     let pass = if step.onto_empty { Pass::Fill } else { Pass::Update };
     let _background = Background::enter(run.host);
@@ -99,7 +99,7 @@ pub fn rsync(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
 }
 
 /// [`Effect::Copy`] on the node.
-pub fn pass(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
+pub fn copy_on_node(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
     let Copy { from, way, provisional, .. } = step;
     let (way, size) = (*way, step.size.map(|size| size.0));
     // What is known of an earlier copy is not known of this one.

@@ -29,14 +29,14 @@ pub fn format(machine: &mut dyn Machine, step: &Format) -> anyhow::Result<String
 }
 
 /// [`Effect::ClearUnfinished`] on the node.
-pub fn clear(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
+pub fn clear_unfinished_on_node(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<String> {
     let lun = guard::lun(run, wwid)?;
     run.door.perform(&Request::ClearUnfinished { disk: lun.device.clone(), uuid: *uuid })?;
     Ok(format!("{} no longer holds the unfinished filesystem {uuid}", lun.device))
 }
 
 /// [`Effect::Format`] on the node.
-pub fn make(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
+pub fn format_on_node(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
     let Format { wwid, uuid, label } = step;
     let lun = guard::blank_lun(run, wwid)?;
     let monitor = Monitor::open(run.host).context("listening to udev")?;

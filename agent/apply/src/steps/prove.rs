@@ -53,7 +53,7 @@ pub fn prove_provisionally(machine: &mut dyn Machine, from: &AbsPath, way: Way) 
 }
 
 /// [`Effect::Prove`] on the node.
-pub fn compare(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) -> anyhow::Result<String> {
+pub fn prove_on_node(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) -> anyhow::Result<String> {
     let copied = run.evidence.take_copied()?;
     if afresh && way == Way::ToLun {
         stage::remount(run)?;
@@ -87,7 +87,7 @@ pub fn still_holds(run: &Run<'_>, source: &OwnedFd) -> anyhow::Result<Fingerprin
 }
 
 /// [`Effect::ProveProvisionally`] on the node. There is time to read the copy from the device once more.
-pub fn compare_provisionally(run: &mut Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<String> {
+pub fn prove_provisionally_on_node(run: &mut Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<String> {
     let copied = run.evidence.take_copied_meanwhile()?;
     let not_yet =
         |why: &str| format!("not proven yet, because somebody writes to {from} or may do so: {why}");

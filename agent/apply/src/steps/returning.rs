@@ -51,7 +51,7 @@ pub fn put_in_place(machine: &mut dyn Machine, at: &AbsPath, generation: u64) ->
 
 /// Exchanges a rollback's copy for the fence. The data directory is at no moment absent, or empty and writable: the
 /// immutable flag is cleared first, and the file [`BAR`] removed last.
-pub fn exchange(host: &Host, at: &AbsPath, generation: u64) -> anyhow::Result<()> {
+pub fn return_on_node(host: &Host, at: &AbsPath, generation: u64) -> anyhow::Result<()> {
     let (parent, shelf) = dir::both_without_mounts(host, &at.parent(), &RETURNING.parse()?)?;
     let name = generation.to_string();
     let copy = dir::open(&shelf, &name).with_context(|| format!("opening {RETURNING}/{name}"))?;

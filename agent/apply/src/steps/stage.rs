@@ -19,11 +19,11 @@ pub fn remount(run: &mut Run<'_>) -> anyhow::Result<()> {
     let staging = run.take_staging()?;
     staging.sync().context("syncing the LUN")?;
     staging.unmount().context("unmounting the LUN, to read it from the device")?;
-    again(run)
+    stage_again(run)
 }
 
 /// Mounts the LUN of the record after all checks of its identity, and keeps what this run knows of the copy.
-pub fn again(run: &mut Run<'_>) -> anyhow::Result<()> {
+pub fn stage_again(run: &mut Run<'_>) -> anyhow::Result<()> {
     let record = machine::record(run)?;
     let lun = guard::lun_of_ours(run, &record.wwid, &record.uuid)?;
     guard::may_be_mounted(run, &record, &lun)?;

@@ -115,13 +115,13 @@ pub fn read(root: &OwnedFd) -> anyhow::Result<Option<Stamp>> {
 }
 
 /// Replaces the stamp of the filesystem with this root directory, and syncs it.
-pub fn set(root: &OwnedFd, stamp: &Stamp) -> anyhow::Result<()> {
+pub fn set_stamp(root: &OwnedFd, stamp: &Stamp) -> anyhow::Result<()> {
     inode::set_attribute(root, Stamp::ATTRIBUTE, stamp.to_text()?.as_bytes())?;
     dir::sync_filesystem(root).context("syncing the LUN")
 }
 
 /// Removes the stamp, and syncs that.
-pub fn remove(root: &OwnedFd) -> anyhow::Result<()> {
+pub fn remove_stamp(root: &OwnedFd) -> anyhow::Result<()> {
     inode::remove_attribute(root, Stamp::ATTRIBUTE)?;
     dir::sync_filesystem(root).context("syncing the LUN")
 }
