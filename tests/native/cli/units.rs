@@ -8,10 +8,9 @@ use std::collections::BTreeSet;
 const UNITS: [&str; 3] = ["_bytes", "_seconds", "_ns"];
 
 /// The numbers without a unit: they count something, or name it.
-const WITHOUT_UNIT: [&str; 21] = [
+const WITHOUT_UNIT: [&str; 20] = [
     "activations",
     "address",
-    "count",
     "etcd_pids",
     "generation",
     "healthy",
