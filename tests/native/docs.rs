@@ -3,6 +3,7 @@
 
 use cli::{Entry, entries};
 use std::{collections::BTreeSet, fs};
+use terms::ErrorName;
 
 fn read(path: &str) -> String {
     let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
@@ -51,7 +52,7 @@ fn entries_of(page: &str) -> Vec<&'static Entry> {
     found
 }
 
-/// Each refusal has the entry of its name, and the entry quotes the beginning of its message.
+/// Each refusal has the entry of its name, and the entry quotes the beginning of its message. Every other entry is of an error.
 #[test]
 fn every_refusal_has_its_entry_in_troubleshooting() {
     let mut entries = entries_of("docs/troubleshooting.md");
@@ -64,7 +65,18 @@ fn every_refusal_has_its_entry_in_troubleshooting() {
         let begins = entry.message.trim_end_matches('…').trim_end();
         assert!(message.starts_with(begins), "{name}: {message:?} does not begin with {begins:?}");
     }
-    assert!(entries.is_empty(), "docs/troubleshooting.md has what no refusal says: {entries:#?}");
+    let is_error = |entry: &&Entry| ErrorName::ALL.iter().any(|name| name.as_str() == entry.name);
+    let (errors, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_error);
+    assert!(others.is_empty(), "docs/troubleshooting.md has what no refusal and no error is: {others:#?}");
+    assert!(errors.len() > 40 && errors.iter().all(|entry| entry.message.is_empty()), "{errors:#?}");
+}
+
+/// A name is of a refusal or of an error, so that a printed line leads to one entry.
+#[test]
+fn no_error_has_the_name_of_a_refusal() {
+    for (name, _) in refusals() {
+        assert!(ErrorName::ALL.iter().all(|error| error.as_str() != name), "{name}");
+    }
 }
 
 /// Each alert has its entry, and leads to it.

@@ -170,7 +170,7 @@ fn nothing_is_left_by_a_kill() {
     assert!(dir.is_empty());
     let (status, err) = ended_by(Signal::SIGINT, &dir);
     assert_eq!(status.code(), Some(1), "{err}");
-    assert!(err.contains("error: measuring: interrupted"), "{err}");
+    assert!(err.contains("error [interrupted]: measuring: interrupted"), "{err}");
     assert!(dir.is_empty());
 }
 

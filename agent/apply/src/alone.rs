@@ -4,7 +4,7 @@ use super::{
     run_file::{self, RunFile, RunState},
     watcher::Watcher,
 };
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use hands::{Door, Requester};
 use host::{
     Host, Tool,
@@ -14,7 +14,7 @@ use host::{
 use node::layout::{LOCK, RETURNING, RUN_FILE, RUNTIME_DIR, STAGING, STAGING_BY_HAND};
 use policy::{HANDS_LABEL, RUNTIME_LABEL};
 use std::time::{Duration, Instant};
-use terms::AbsPath;
+use terms::{AbsPath, fail};
 use unit::HANDS_DIR;
 
 pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
@@ -65,7 +65,8 @@ pub fn turn<'a>(door: &Door<'a>, verb: &str) -> anyhow::Result<Turn<'a>> {
             Ok(Some(run)) if run.result.is_none() && run.may_be(by.pid) => {
                 return Ok(Turn::Taken(Box::new(run)));
             }
-            Err(why) if is_late => bail!(
+            Err(why) if is_late => fail!(
+                AnotherRun,
                 "{by} runs already, and what it does cannot be read from {RUN_FILE} ({why}): wait for its end, `journalctl -t etcd-lun -f` shows it"
             ),
             _ if is_late => return Err(held.into()),

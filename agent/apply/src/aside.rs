@@ -1,12 +1,12 @@
 //! Putting the data directory's content aside by one atomic exchange, and back. And what becomes of barred data.
 
 use super::machine::Aside;
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use hands::looks::is_barred;
 use host::{Host, dir, inode, tree};
 use node::layout::{BAR, BARRED, BARRED_DATA, BARRED_MARK, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK};
 use std::os::fd::OwnedFd;
-use terms::AbsPath;
+use terms::{AbsPath, fail};
 
 /// Exchanges the data directory for one that holds only the file [`BAR`].
 ///
@@ -25,7 +25,7 @@ pub fn put_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> 
     if names.is_empty() {
         dir::make_file(&place, BAR)?;
     } else if !is_barred(&place, &names)? {
-        bail!("{} exists already and holds something: move it away", aside.path());
+        fail!(NotEmpty, "{} exists already and holds something: move it away", aside.path());
     } // else left by an interrupted run
     Ok(inode::exchange(&shelf, &name, &parent, at.name())?)
 }
@@ -75,7 +75,7 @@ pub fn retire_barred(host: &Host, generation: u64) -> anyhow::Result<()> {
     host.root.make_dir_durably(RETIRED, 0o700).context("making the directory of retired data")?;
     let (data, name) = (barred(host)?, generation.to_string());
     if host.root.list(RETIRED)?.contains(&name) {
-        bail!("{RETIRED}/{name} exists already: move it away, then run this again");
+        fail!(NotEmpty, "{RETIRED}/{name} exists already: move it away, then run this again");
     }
     inode::set_attribute(&data, RETIRED_MARK, name.as_bytes())?;
     inode::remove_attribute(&data, BARRED_MARK)?;

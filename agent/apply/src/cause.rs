@@ -1,8 +1,8 @@
 //! Why a step failed: an I/O error by itself names neither the target nor what to do.
 
 use super::context::Run;
-use anyhow::anyhow;
 use config::Backing;
+use hands::Explained;
 use host::{block, exec::one_line, kmsg};
 use plan::Refusal;
 use terms::Session;
@@ -13,7 +13,7 @@ pub(super) fn beside(run: &Run<'_>, error: anyhow::Error, since: kmsg::Mark) -> 
         return error;
     }
     match of_failure(run, since) {
-        Some(cause) => anyhow!("{error:#}; {cause}"),
+        Some(cause) => Explained::new(error, cause).into(),
         None => error,
     }
 }

@@ -1,14 +1,14 @@
 //! What a person can do when the machine did not do something. `host` says what it found, and knows no key of the config: they are
 //! named here.
 
-use anyhow::anyhow;
+use hands::Explained;
 use host::{
     ExecError,
     iscsi::{IscsiError, IscsiExit},
 };
 
-/// An error of open-iscsi's, with its causes and its cure.
-pub fn iscsi(error: IscsiError) -> String {
+/// An error of open-iscsi's, with its cure.
+pub fn iscsi(error: IscsiError) -> anyhow::Error {
     let cure = match &error {
         IscsiError::Exit { exit, .. } => of_exit(*exit),
         IscsiError::Exec { source: ExecError::TimedOut { .. }, .. } => of_exit(IscsiExit::ConnectTimeout),
@@ -21,8 +21,10 @@ pub fn iscsi(error: IscsiError) -> String {
         IscsiError::UnknownAlg { .. } => Some("remove it from `target.chap.algs`"),
         IscsiError::Exec { .. } | IscsiError::Io { .. } | IscsiError::Unexpected { .. } => None,
     };
-    let cure = cure.map(|cure| format!("; {cure}")).unwrap_or_default();
-    format!("{:#}{cure}", anyhow!(error))
+    match cure {
+        Some(cure) => Explained::new(error, cure).into(),
+        None => error.into(),
+    }
 }
 
 /// What a person can do about an exit code of iscsiadm, if the code alone determines that.
@@ -98,7 +100,7 @@ mod tests {
                  from `target.chap.algs`",
             ),
         ] {
-            assert_eq!(iscsi(error), says);
+            assert_eq!(format!("{:#}", iscsi(error)), says);
         }
     }
 }

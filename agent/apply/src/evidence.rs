@@ -29,11 +29,13 @@ pub enum Evidence {
 #[derive(Debug)]
 pub struct Copied(());
 
+/// The state of the source right before a pass, or why a proof cannot begin with it, for a person.
+pub type Beginning = Result<State, String>;
+
 /// The copy was brought up to date while containers of etcd's pod could still write.
 #[derive(Debug)]
 pub struct CopiedMeanwhile {
-    /// The source right before the pass, or why a proof cannot begin with it.
-    source: Result<State, String>,
+    source: Beginning,
 }
 
 /// A proof that counts if its source has not changed since the pass.
@@ -102,8 +104,8 @@ impl Copied {
 }
 
 impl CopiedMeanwhile {
-    /// A pass that began with this state of the source, or why a proof cannot begin with it.
-    pub fn from(source: Result<State, String>) -> Self {
+    /// A pass that began so.
+    pub fn from(source: Beginning) -> Self {
         Self { source }
     }
 

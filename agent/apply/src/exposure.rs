@@ -5,13 +5,12 @@
 //! verified filesystem mounted for itself, and asks PID 1 to mount the same device. XFS refuses a second filesystem of the same
 //! UUID meanwhile. If anything fails, the mount goes before the run goes on.
 
-use anyhow::{bail, ensure};
 use config::not_in_effect;
 use hands::{Door, Request, looks::mounted_on};
 use host::{Host, mountinfo, staging, systemd};
 use plan::step::MountData;
 use std::time::Duration;
-use terms::AbsPath;
+use terms::{AbsPath, fail, named, require};
 use unit::VERIFIED;
 
 /// The unit's own limit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).
@@ -59,13 +58,15 @@ pub fn take_back(door: &Door<'_>, step: &MountData) -> anyhow::Result<()> {
     host.interrupt.ignore();
     let restarted = door.perform(&Request::TakeBack);
     let gone = restarted.and_then(|()| match mounted_on(host, &step.at)? {
-        Some(mount) => bail!("{} is mounted on {}", mount.source, step.at),
+        Some(mount) => fail!(MountNotAccepted, "{} is mounted on {}", mount.source, step.at),
         None => Ok(()),
     });
     gone.map_err(|error| {
-        error.context(format!(
+        error.context(named!(
+            MountNotAccepted,
             "{} may still be mounted, and was not verified: run `systemctl stop {}`",
-            step.at, step.unit
+            step.at,
+            step.unit
         ))
     })
 }
@@ -76,7 +77,8 @@ pub fn is_as_asked(host: &Host, step: &MountData, devno: &str) -> anyhow::Result
     let mounts = mountinfo::of_pid1(host)?;
     let here: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == step.at.as_str()).collect();
     let [mount] = here.as_slice() else {
-        bail!(
+        fail!(
+            MountNotAccepted,
             "after the start of {} there are {} mounts on {}: see `systemctl status {0}`",
             step.unit,
             here.len(),
@@ -84,22 +86,30 @@ pub fn is_as_asked(host: &Host, step: &MountData, devno: &str) -> anyhow::Result
         );
     };
     let found = format!("{}:{}", mount.device.0, mount.device.1);
-    ensure!(found == devno, "{} has mounted device {found}, not {devno}: see `systemctl cat {0}`", step.unit);
-    ensure!(
+    require!(
+        found == devno,
+        MountNotAccepted,
+        "{} has mounted device {found}, not {devno}: see `systemctl cat {0}`",
+        step.unit
+    );
+    require!(
         mount.fs_type == "xfs",
+        MountNotAccepted,
         "{} has mounted {}, not xfs: see `systemctl cat {0}`",
         step.unit,
         mount.fs_type
     );
     let options: Vec<_> = mount.options.iter().chain(&mount.super_options).cloned().collect();
-    ensure!(
+    require!(
         !options.iter().any(|option| option == "ro"),
+        MountNotAccepted,
         "{} has mounted read-only: see `systemctl cat {0}`",
         step.unit
     );
     let missing = not_in_effect(staging::options_here(host, &step.options)?, &options);
-    ensure!(
+    require!(
         missing.is_empty(),
+        MountNotAccepted,
         "{} has mounted without {}: see `systemctl cat {0}`",
         step.unit,
         missing.join(",")

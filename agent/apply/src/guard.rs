@@ -4,7 +4,7 @@ use super::{
     context::Run,
     machine::{self, Machine},
 };
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow};
 use config::NOT_IN_USE;
 use hands::Request;
 pub use hands::looks::{fenced, lacks, names, nobody_has, says_local, says_lun};
@@ -16,7 +16,7 @@ use node::{
 };
 use plan::step::{AddPath, RemovePath};
 use std::time::{Duration, Instant};
-use terms::{AbsPath, FsUuid, Session, Wwid};
+use terms::{AbsPath, FsUuid, Session, Wwid, fail, named, require};
 
 /// Reads the LUN again. Fails if it is not the LUN that the step names, or if someone uses it. While this run has it
 /// mounted, what it holds is not read.
@@ -25,19 +25,35 @@ pub fn lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     // The kernel caches what it read at login, so a LUN that was remapped since then shows only after a rescan.
     run.rescan_lun()?;
     let lun = attached_lun(run)?;
-    let found = lun.wwid.require().map_err(|why| anyhow!("the LUN's WWID cannot be determined: {why}"))?;
-    ensure!(
+    let found = lun
+        .wwid
+        .require()
+        .map_err(|why| named!(LunReplaced, "the LUN's WWID cannot be determined: {why}"))?;
+    require!(
         found == wwid,
+        LunReplaced,
         "{} is {found} now, not {wwid}: another LUN has taken its place",
         run.config.backing.place()
     );
-    let named = run.config.node.wwid.as_ref();
-    ensure!(named.is_none_or(|named| named == wwid), "the entry of this node does not name LUN {wwid}");
-    ensure!(!lun.read_only, "LUN {wwid} is read-only now");
-    ensure!(lun.holders.is_empty(), "LUN {wwid} is held by {} now: see `lsblk`", lun.holders.join(", "));
-    let users = lun.users.require().map_err(|why| anyhow!("the LUN's users cannot be determined: {why}"))?;
+    let wanted = run.config.node.wwid.as_ref();
+    require!(
+        wanted.is_none_or(|wanted| wanted == wwid),
+        LunReplaced,
+        "the entry of this node does not name LUN {wwid}"
+    );
+    require!(!lun.read_only, LunChanged, "LUN {wwid} is read-only now");
+    require!(
+        lun.holders.is_empty(),
+        LunInUseNow,
+        "LUN {wwid} is held by {} now: see `lsblk`",
+        lun.holders.join(", ")
+    );
+    let users = lun
+        .users
+        .require()
+        .map_err(|why| named!(LunInUseNow, "the LUN's users cannot be determined: {why}"))?;
     if let Some(user) = somebody_else(users, run.staging.is_some().then(std::process::id)) {
-        bail!("LUN {wwid} is in use at {} by {} (pid {}) now", user.at, user.command, user.pid);
+        fail!(LunInUseNow, "LUN {wwid} is in use at {} by {} (pid {}) now", user.at, user.command, user.pid);
     }
     Ok(lun)
 }
@@ -71,10 +87,10 @@ pub fn blank_lun(run: &Run<'_>, wwid: &Wwid) -> anyhow::Result<Lun> {
     match content(&lun)? {
         Content::Blank => Ok(lun),
         Content::Unfinished { uuid } => {
-            bail!("LUN {wwid} still holds parts of the unfinished filesystem {uuid}")
+            fail!(LunChanged, "LUN {wwid} still holds parts of the unfinished filesystem {uuid}")
         }
-        Content::Xfs { uuid, .. } => bail!("LUN {wwid} holds an XFS with UUID {uuid} now"),
-        Content::Foreign { found } => bail!("LUN {wwid} holds {found} now"),
+        Content::Xfs { uuid, .. } => fail!(LunChanged, "LUN {wwid} holds an XFS with UUID {uuid} now"),
+        Content::Foreign { found } => fail!(LunChanged, "LUN {wwid} holds {found} now"),
     }
 }
 
@@ -89,7 +105,9 @@ pub fn lun_holds(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lu
     let lun = lun(run, wwid)?;
     match content(&lun)? {
         Content::Xfs { uuid: found, .. } if found == uuid => {}
-        Content::Xfs { uuid: found, .. } => bail!("LUN {wwid} holds filesystem {found} now, not {uuid}"),
+        Content::Xfs { uuid: found, .. } => {
+            fail!(LunChanged, "LUN {wwid} holds filesystem {found} now, not {uuid}")
+        }
         Content::Blank | Content::Unfinished { .. } | Content::Foreign { .. } => {
             return Err(lacks(wwid, uuid));
         }
@@ -103,8 +121,9 @@ pub fn lun_holds(run: &Run<'_>, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Lu
 pub fn staged_lun(run: &Run<'_>, staging: &Staging, wwid: &Wwid) -> anyhow::Result<Lun> {
     let lun = lun(run, wwid)?;
     let (major, minor) = staging.device().context("looking at the staged LUN")?;
-    ensure!(
+    require!(
         lun.devno == format!("{major}:{minor}"),
+        LunGone,
         "device {major}:{minor} is staged, and LUN {wwid} is {} ({}) now",
         lun.devno,
         lun.device
@@ -113,14 +132,16 @@ pub fn staged_lun(run: &Run<'_>, staging: &Staging, wwid: &Wwid) -> anyhow::Resu
 }
 
 fn content(lun: &Lun) -> anyhow::Result<&Content> {
-    lun.content.require().map_err(|why| anyhow!("the LUN's content cannot be determined: {why}"))
+    let content = lun.content.require();
+    Ok(content.map_err(|why| named!(LunChanged, "the LUN's content cannot be determined: {why}"))?)
 }
 
 /// The stamp of the filesystem that the record names is of the record's moment.
 pub fn same_moment(machine: &dyn Machine, record: &Record, stamp: &Stamp) -> anyhow::Result<()> {
     let order = order(Some(record), None, stamp, machine.machine_id());
-    ensure!(
+    require!(
         matches!(order, Order::Same { .. }),
+        LunUsedElsewhere,
         "the filesystem is stamped for {}, generation {}, use {}; the record says generation {}, use {}: see that the LUN is this node's own volume and of today, and that no other computer uses it",
         stamp.node,
         stamp.generation,
@@ -147,7 +168,8 @@ pub fn may_be_mounted(machine: &dyn Machine, record: &Record, lun: &Lun) -> anyh
 pub fn staged_is_ours(machine: &dyn Machine) -> anyhow::Result<()> {
     let (record, found) = (machine::record(machine)?, machine.staged_filesystem()?);
     if found != record.uuid {
-        bail!(
+        fail!(
+            FormattedByAnother,
             "LUN {} holds filesystem {found} now, not {}: another computer has formatted it since this node did; see at the target that only this node's initiator name has access, and make the LUN blank",
             record.wwid,
             record.uuid
@@ -168,26 +190,32 @@ pub fn lun_is_not_authoritative(machine: &dyn Machine, so: &str) -> anyhow::Resu
 
 /// The record is the one that was planned with. `so` is what is not done otherwise.
 pub fn record_is(planned: bool, so: &str) -> anyhow::Result<()> {
-    ensure!(planned, "the record has changed since it was read: {so}");
+    require!(planned, RecordChanged, "the record has changed since it was read: {so}");
     Ok(())
 }
 
 /// The LUN's stamp is the one that was planned with. `so` is what is not done otherwise.
 pub fn stamp_is(planned: bool, so: &str) -> anyhow::Result<()> {
-    ensure!(planned, "the LUN's stamp has changed since it was read: {so}");
+    require!(planned, LunUsedElsewhere, "the LUN's stamp has changed since it was read: {so}");
     Ok(())
 }
 
 /// The directory beneath a mount is fenced. `so` is what is not done otherwise.
 pub fn fenced_beneath(is_fenced: bool, at: &AbsPath, so: &str) -> anyhow::Result<()> {
-    ensure!(is_fenced, "{at} is not fenced beneath the mount: {so}");
+    require!(is_fenced, NotFenced, "{at} is not fenced beneath the mount: {so}");
     Ok(())
 }
 
 /// etcd is stopped, by what runs it and by the lock on its database.
 pub fn etcd_is_stopped(machine: &dyn Machine) -> anyhow::Result<()> {
     let etcd = machine.etcd()?;
-    ensure!(!etcd.running, "{} is {} though it was stopped: somebody started it", etcd.name, etcd.state);
+    require!(
+        !etcd.running,
+        EtcdStartedMeanwhile,
+        "{} is {} though it was stopped: somebody started it",
+        etcd.name,
+        etcd.state
+    );
     Ok(())
 }
 
@@ -195,8 +223,9 @@ pub fn etcd_is_stopped(machine: &dyn Machine) -> anyhow::Result<()> {
 pub fn etcd_is_at_rest(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
     etcd_is_stopped(machine)?;
     let users = machine.users(data_dir)?;
-    ensure!(
+    require!(
         users.is_empty(),
+        FilesOpen,
         "{} has files open in {data_dir} though etcd is stopped: end it first",
         users.join(", ")
     );
@@ -208,7 +237,12 @@ pub fn session_is_free(host: &Host, sid: u32) -> anyhow::Result<()> {
     let sessions = iscsi::sessions(host)?;
     let Some(session) = sessions.iter().find(|session| session.sid == sid) else { return Ok(()) };
     let in_use = locate::session_users(host, session).context("looking for users of the session's disks")?;
-    ensure!(in_use.is_empty(), "session {sid} is in use by {}: it is not logged out", in_use.join(", "));
+    require!(
+        in_use.is_empty(),
+        LunInUseNow,
+        "session {sid} is in use by {}: it is not logged out",
+        in_use.join(", ")
+    );
     Ok(())
 }
 
@@ -226,7 +260,7 @@ pub fn another_path_works(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<St
     let (Some(iscsi), Some(whole), Some(leaving)) =
         (run.config.backing.iscsi(), block::disk(host, map)?, block::disk(host, path)?.filter(is_path_only))
     else {
-        bail!("{path} is not only a path of {map}, so it stays");
+        fail!(PathStays, "{path} is not only a path of {map}, so it stays");
     };
     let sessions = || locate::sessions_to_target(host, run.config);
     let stays = |session: &Session| {
@@ -258,7 +292,7 @@ pub fn another_path_works(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<St
         }
         found.push(format!("{name} has not answered"));
     }
-    bail!("{map} has no other path that works, so {path} stays in it ({})", found.join(", "))
+    fail!(PathStays, "{map} has no other path that works, so {path} stays in it ({})", found.join(", "))
 }
 
 /// The path is the same LUN as its map, and nothing is on it. multipathd itself goes by the WWID too, and the kernel refuses a
@@ -266,8 +300,9 @@ pub fn another_path_works(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<St
 pub fn path_is_free(host: &Host, step: &AddPath) -> anyhow::Result<()> {
     let AddPath { map, path, wwid } = step;
     let is_free = |disk: block::Disk| disk.wwid.as_ref() == Some(wwid) && disk.holders.is_empty();
-    ensure!(
+    require!(
         block::disk(host, path)?.is_some_and(is_free),
+        PathStays,
         "{path} is in use, or is not {wwid}: it stays out of {map}"
     );
     Ok(())
@@ -280,13 +315,20 @@ pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> 
     let mounts = mountinfo::of_pid1(run.host)?;
     let mut here = mounts.iter().filter(|mount| mount.mount_point == data_dir.as_str());
     let (Some(mount), None) = (here.next(), here.next()) else {
-        bail!("{data_dir} is not mounted, or more than once");
+        fail!(MountChanged, "{data_dir} is not mounted, or more than once");
     };
     let lun = attached_lun(run)?;
     let devno = format!("{}:{}", mount.device.0, mount.device.1);
-    ensure!(lun.devno == devno, "{data_dir} is on device {devno}, the LUN is {} ({})", lun.devno, lun.device);
-    ensure!(
+    require!(
+        lun.devno == devno,
+        MountChanged,
+        "{data_dir} is on device {devno}, the LUN is {} ({})",
+        lun.devno,
+        lun.device
+    );
+    require!(
         lun.wwid.known() == Some(&record.wwid),
+        MountChanged,
         "the LUN on {data_dir} is {}, the record names {}",
         lun.wwid,
         record.wwid
@@ -299,7 +341,7 @@ fn attached_lun(run: &Run<'_>) -> anyhow::Result<Lun> {
     match view {
         LunView::Seen(lun) => Ok(*lun),
         LunView::NoSession | LunView::NotAttached => {
-            bail!("the LUN has gone ({})", run.config.backing.place())
+            fail!(LunGone, "the LUN has gone ({})", run.config.backing.place())
         }
     }
 }
@@ -315,14 +357,19 @@ pub fn others_are_a_quorum(run: &Run<'_>) -> anyhow::Result<()> {
 /// The record says that the data was rolled back to the local disk.
 pub fn rolled_back(machine: &dyn Machine) -> anyhow::Result<Record> {
     let record = machine::record(machine)?;
-    ensure!(record.rolled_back, "the record says {}, but nothing about a rollback", record.authority);
+    require!(
+        record.rolled_back,
+        RecordChanged,
+        "the record says {}, but nothing about a rollback",
+        record.authority
+    );
     Ok(record)
 }
 
 /// Nothing is mounted on the data directory.
 pub fn nothing_is_mounted(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
     match machine.mounted_on(data_dir)? {
-        Some(source) => bail!("{source} is mounted on {data_dir} now"),
+        Some(source) => fail!(MountChanged, "{source} is mounted on {data_dir} now"),
         None => Ok(()),
     }
 }
@@ -331,7 +378,11 @@ pub fn nothing_is_mounted(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::
 pub fn data_is_local(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
     lun_is_not_authoritative(machine, "etcd is not started on the local copy")?;
     nothing_is_mounted(machine, data_dir)?;
-    ensure!(!machine.is_fenced(data_dir)?, "{data_dir} is fenced: the local data is not in its place");
+    require!(
+        !machine.is_fenced(data_dir)?,
+        NotFenced,
+        "{data_dir} is fenced: the local data is not in its place"
+    );
     Ok(())
 }
 
@@ -348,7 +399,7 @@ pub fn no_users_beneath(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Re
         return Ok(());
     }
     let users = machine.users(data_dir)?;
-    ensure!(users.is_empty(), "{} has files open in {data_dir}: end it first", users.join(", "));
+    require!(users.is_empty(), FilesOpen, "{} has files open in {data_dir}: end it first", users.join(", "));
     Ok(())
 }
 

@@ -21,7 +21,7 @@ use node::{
 };
 use plan::step::{Copy, MountData};
 use std::os::fd::OwnedFd;
-use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid};
+use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid, named};
 
 impl Machine for Run<'_> {
     fn machine_id(&self) -> &str {
@@ -29,7 +29,7 @@ impl Machine for Run<'_> {
     }
 
     fn record(&self) -> anyhow::Result<Option<Record>> {
-        looks::record(self.host).context("the record can't be read")
+        looks::record(self.host).with_context(|| named!(RecordUnreadable, "the record can't be read"))
     }
 
     fn stamp(&self, on: Place) -> anyhow::Result<Option<Stamp>> {

@@ -10,9 +10,9 @@
 //!   have its `ctime` from before the state, and its content from after it. Whoever does that has the file open or mapped. So
 //!   a look for open and mapped files follows the state, and must find none.
 
-use super::{context::Run, users};
+use super::{context::Run, evidence::Beginning, users};
 use anyhow::Context as _;
-use host::tree::{self, State};
+use host::tree;
 use std::{ffi::CStr, os::fd::OwnedFd, time::Duration};
 use terms::AbsPath;
 
@@ -29,7 +29,7 @@ pub fn state(
     from: &AbsPath,
     source: &OwnedFd,
     own: Option<&CStr>,
-) -> anyhow::Result<Result<State, String>> {
+) -> anyhow::Result<Beginning> {
     let state = match settled(run, source)? {
         Ok(state) => state,
         Err(why) => return Ok(Err(why)),
@@ -45,7 +45,7 @@ pub fn state(
     }
 }
 
-fn settled(run: &Run<'_>, source: &OwnedFd) -> anyhow::Result<Result<State, String>> {
+fn settled(run: &Run<'_>, source: &OwnedFd) -> anyhow::Result<Beginning> {
     let mut why = String::new();
     for _ in 0..LOOKS {
         let mut wait = QUIET;

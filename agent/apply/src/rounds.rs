@@ -10,7 +10,7 @@ use super::{
     steps::preflight,
     watcher::{StepNumber, Watcher},
 };
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use config::Config;
 use hands::Door;
 use host::{filelock::Lock, kmsg, namespace};
@@ -18,6 +18,7 @@ use node::{Identity, Node};
 use observe::{Asked, Viewpoint, secrets::Secrets};
 use plan::{Goal, Occasion, Plan, Refusal, Step, Undo};
 use std::time::Instant;
+use terms::named;
 
 /// How many plans one run may need. A migration takes one each for the local side, the login, the stamp and the rest,
 /// and one to see that nothing is left. A rollback adds one for the mount and one for the sessions, and a filesystem that shuts
@@ -59,7 +60,9 @@ pub fn apply(
     let Err(failure) = result else { return result };
     Err(match put_back(&mut run, goal, &begun) {
         Ok(()) => failure,
-        Err(second) => Failure::Error(failure.into_error().context(format!("{second:#}; after this"))),
+        Err(second) => {
+            Failure::Error(failure.into_error().context(named!(EtcdNotPutBack, "{second:#}; after this")))
+        }
     })
 }
 
@@ -99,7 +102,11 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
 }
 
 fn without_end() -> anyhow::Error {
-    anyhow!("{MAX_ROUNDS} plans were carried out and there is still something to do; see `etcd-lun plan`")
+    named!(
+        NeverConverged,
+        "{MAX_ROUNDS} plans were carried out and there is still something to do; see `etcd-lun plan`"
+    )
+    .into()
 }
 
 /// What plans to this goal depend on, beside the node and the target.
@@ -134,7 +141,7 @@ fn carry_out(
     let before = begun.len();
     for (at, step) in plan.steps.iter().enumerate() {
         if run.host.interrupt.is_requested() {
-            return Err(Failure::Error(anyhow!("interrupted before the step `{step}`")));
+            return Err(Failure::Error(named!(Interrupted, "interrupted before the step `{step}`").into()));
         }
         let number =
             StepNumber { at: before + at + 1, of: before + plan.steps.len(), more: plan.horizon.is_some() };

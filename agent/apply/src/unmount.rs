@@ -5,14 +5,14 @@
 //! DaemonSet has it again. So it is unmounted there, where no process uses it.
 
 use super::exposure;
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use hands::{Door, looks::mounted_on};
 use host::{
     Host, block,
     mountinfo::{self, Holder, Mount},
 };
 use std::time::{Duration, Instant};
-use terms::AbsPath;
+use terms::{AbsPath, fail};
 
 /// The time for processes that are ending and still have the filesystem mounted in their mount namespace.
 const RELEASE_LIMIT: Duration = Duration::from_secs(30);
@@ -27,10 +27,12 @@ pub fn until_device_is_free(door: &Door<'_>, unit: &str, at: &AbsPath) -> anyhow
         let left = unmount_elsewhere(host, mount.device)?;
         if Instant::now() >= deadline {
             match left.first() {
-                Some(left) => bail!(
+                Some(left) => fail!(
+                    MountHeld,
                     "{at} is unmounted, and {device} is still mounted in the mount namespace of {left}: end that process, then run this again"
                 ),
-                None => bail!(
+                None => fail!(
+                    MountHeld,
                     "{at} is unmounted, and somebody still has {device} mounted or open: see `lsns -t mnt`"
                 ),
             }
@@ -50,7 +52,8 @@ pub fn until_filesystem_is_gone(door: &Door<'_>, unit: &str, at: &AbsPath) -> an
         let left = mountinfo::holders_in_any_namespace(host, mount.device.0, mount.device.1)?;
         match left.first() {
             None => return Ok(()),
-            Some(holder) if Instant::now() >= deadline => bail!(
+            Some(holder) if Instant::now() >= deadline => fail!(
+                MountHeld,
                 "{at} is unmounted, and {} (pid {}) still has its filesystem mounted at {}: end it, then apply again",
                 holder.comm,
                 holder.pid,

@@ -1,6 +1,6 @@
 //! Which processes use etcd's data.
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use config::Runtime;
 use host::{
     Host, cgroup,
@@ -12,7 +12,7 @@ use std::{
     io,
     time::{Duration, Instant},
 };
-use terms::AbsPath;
+use terms::{AbsPath, fail};
 
 /// A process that uses etcd's data.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,7 +175,7 @@ pub fn pod_of(group: &str) -> &str {
 pub fn nobody_in(host: &Host, dir: &AbsPath) -> anyhow::Result<()> {
     let open = filelock::open_below(host, dir.as_path())?;
     match open.iter().find(|open| open.holder.pid != Some(std::process::id())) {
-        Some(open) => bail!("{} has files open in {dir}: end it first", open.holder),
+        Some(open) => fail!(FilesOpen, "{} has files open in {dir}: end it first", open.holder),
         None => Ok(()),
     }
 }

@@ -26,6 +26,7 @@ use node::{Fact, Identity, Selinux};
 use observe::secrets::{self, Secrets};
 use plan::{Goal, Occasion, Refusal, ShutDownRefusal};
 use std::{path::Path, time::Duration};
+use terms::fail;
 
 /// What `apply` is asked for.
 #[derive(Debug, Args)]
@@ -82,11 +83,12 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
             Turn::Ours(lock, file) => break (lock, file),
             Turn::Taken(other) if by_hand => follow::run(&host, verb(goal), *other, !options.no_follow)?,
             Turn::Taken(other) => {
-                return Err(Exit::Error(anyhow::anyhow!(
+                fail!(
+                    AnotherRun,
                     "`etcd-lun {}` runs already (process {}): the service tries again after its end",
                     other.verb,
                     other.pid
-                )));
+                );
             }
         }
     };

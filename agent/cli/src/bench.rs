@@ -8,7 +8,7 @@ use super::{
     output::{OutputFormat, is_terminal, print_err_part, print_json, print_out},
     values::absolute,
 };
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use bench::{Summary, Verdict, milliseconds};
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 use host::{
@@ -24,7 +24,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-use terms::{AbsPath, Bytes};
+use terms::{AbsPath, Bytes, fail};
 
 /// What is measured, and how long.
 #[derive(Debug, Args)]
@@ -114,7 +114,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
         None => {
             let (host, _, config) = config::TO_LOOK.load(file).map_err(|exit| match exit {
                 Exit::Config(mut errors) => {
-                    if let Some(last) = errors.last_mut() {
+                    if let Some((_, last)) = errors.last_mut() {
                         last.push_str("; or name a directory: `etcd-lun bench DIR`");
                     }
                     Exit::Config(errors)
@@ -186,15 +186,16 @@ fn check_place(place: &Place, parts: usize) -> anyhow::Result<()> {
     if let Some((filesystem, _)) =
         place.filesystem.as_ref().filter(|(filesystem, _)| bench::is_memory(filesystem))
     {
-        return Err(anyhow!("{path} is on {filesystem}, which is memory: name a directory on a disk"));
+        fail!(BenchPlace, "{path} is on {filesystem}, which is memory: name a directory on a disk");
     }
     // Each place must have space for all series: two places may be on one filesystem.
     let wanted = Bytes(bench::SEGMENT * parts as u64 + bench::SPARE_SPACE);
     let free = place.space().context("asking for free space")?.free;
     if free < wanted {
-        return Err(anyhow!(
+        fail!(
+            BenchPlace,
             "{path} has {free} free, and a run needs {wanted}, so that etcd does not run out of space meanwhile: free some"
-        ));
+        );
     }
     Ok(())
 }

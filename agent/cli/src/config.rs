@@ -14,6 +14,7 @@ use std::{
     sync::OnceLock,
     time::{Duration, Instant},
 };
+use terms::fail;
 
 /// In whose mount namespace a verb runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,9 +84,10 @@ impl Opening {
         let host = Host::machine().context("setting up")?;
         // Other users cannot even read a config with secrets.
         if self.root && !identity::is_root(&host).context("finding out who runs this")? {
-            return Err(Exit::Error(anyhow::anyhow!(
+            fail!(
+                NotRoot,
                 "etcd-lun must run as root to observe and change disks, mounts and etcd: run it with sudo"
-            )));
+            );
         }
         let joined = match (joined, self.namespace) {
             (Ok(joined), _) => joined,

@@ -1,13 +1,14 @@
 //! How the program ends: exit codes, and the last line on standard error, or lines.
 
-use super::entries::name_of_error;
 use apply::{Failure, run_file::RunResult};
 use config::ConfigError;
+use hands::name_of;
 use plan::Refusal;
 use std::{
     borrow::Cow,
     process::{ExitCode, Termination},
 };
+use terms::{ErrorName, Named as _, NamedError};
 
 /// The meaning of the exit codes, from 0 on.
 pub const EXIT_CODES: [&str; 5] =
@@ -22,8 +23,8 @@ pub enum Exit {
     Error(anyhow::Error),
     /// The command line is wrong.
     Usage(String),
-    /// The config is wrong. Each error, with all its causes; at least one.
-    Config(Vec<String>),
+    /// The config is wrong. Each error with its name, and its text with all causes; at least one.
+    Config(Vec<(ErrorName, String)>),
     /// etcd-lun refuses to act, for this reason.
     Refused(Box<Refusal>),
     /// etcd-lun refuses to render what could not be used.
@@ -46,15 +47,17 @@ impl Exit {
         }
     }
 
-    /// The name under which the documents explain this end. Of several errors it is that of the first.
-    pub(super) fn name(&self) -> Option<Cow<'static, str>> {
+    /// The name of this failure, which `explain` takes. Of several errors it is that of the first. Empty if it is none.
+    pub(super) fn name(&self) -> Cow<'static, str> {
         match self {
-            Self::Error(error) => name_of_error(&format!("{error:#}")).map(Cow::Borrowed),
-            Self::Usage(text) => name_of_error(text).map(Cow::Borrowed),
-            Self::Config(errors) => errors.first().and_then(|error| name_of_error(error)).map(Cow::Borrowed),
-            Self::Refused(refusal) => Some(Cow::Owned(refusal.name())),
-            Self::TooLarge(_) => Some(Cow::Borrowed(OBJECT_TOO_LARGE)),
-            Self::Success | Self::Followed(_) | Self::Unhealthy(_) => None,
+            Self::Error(error) => name_of(error).as_str().into(),
+            Self::Usage(_) => ErrorName::Usage.as_str().into(),
+            Self::Config(errors) => {
+                errors.first().map_or(ErrorName::ConfigValue, |(name, _)| *name).as_str().into()
+            }
+            Self::Refused(refusal) => refusal.name().into(),
+            Self::TooLarge(_) => OBJECT_TOO_LARGE.into(),
+            Self::Success | Self::Followed(_) | Self::Unhealthy(_) => Cow::default(),
         }
     }
 
@@ -67,14 +70,14 @@ impl Exit {
     fn text(&self) -> Option<String> {
         match self {
             Self::Success => None,
-            Self::Error(error) => Some(named("error", self.name(), &format!("{error:#}"))),
-            Self::Usage(text) => Some(named("error", self.name(), text)),
+            Self::Error(error) => Some(tagged("error", &self.name(), &format!("{error:#}"))),
+            Self::Usage(text) => Some(tagged("error", &self.name(), text)),
             Self::Config(errors) => {
-                let line = |error: &String| named("error", name_of_error(error).map(Cow::Borrowed), error);
-                Some(errors.iter().map(line).collect::<Vec<_>>().join("\n"))
+                let lines = errors.iter().map(|(name, text)| tagged("error", name.as_str(), text));
+                Some(lines.collect::<Vec<_>>().join("\n"))
             }
-            Self::Refused(refusal) => Some(named("refused", self.name(), &refusal.to_string())),
-            Self::TooLarge(text) => Some(named("refused", self.name(), text)),
+            Self::Refused(refusal) => Some(tagged("refused", &self.name(), &refusal.to_string())),
+            Self::TooLarge(text) => Some(tagged("refused", &self.name(), text)),
             Self::Followed(result) => Some(result.text.clone()),
             Self::Unhealthy(text) if text.is_empty() => None,
             Self::Unhealthy(text) => Some(format!("unhealthy: {text}")),
@@ -95,11 +98,8 @@ pub(super) fn both<A, B>(one: Result<A, Exit>, other: Result<B, Exit>) -> Result
 const OBJECT_TOO_LARGE: &str = "object-too-large";
 
 /// The last line of a run: `refused [NAME]: …`. `explain NAME` prints more.
-fn named(kind: &str, name: Option<Cow<'static, str>>, text: &str) -> String {
-    match name {
-        Some(name) => format!("{kind} [{name}]: {text}"),
-        None => format!("{kind}: {text}"),
-    }
+fn tagged(kind: &str, name: &str, text: &str) -> String {
+    format!("{kind} [{name}]: {text}")
 }
 
 /// A text whose control characters are written as in Rust, such as `\u{1b}`. Line breaks and tabs stay: tools print them.
@@ -130,13 +130,22 @@ impl From<Exit> for ExitCode {
 impl From<ConfigError> for Exit {
     fn from(error: ConfigError) -> Self {
         let errors = error.into_each().into_iter();
-        Self::Config(errors.map(|error| format!("{:#}", anyhow::Error::from(error))).collect())
+        let named = |error: ConfigError| {
+            (error.name().unwrap_or(ErrorName::ConfigValue), format!("{:#}", anyhow::Error::from(error)))
+        };
+        Self::Config(errors.map(named).collect())
     }
 }
 
 impl From<anyhow::Error> for Exit {
     fn from(error: anyhow::Error) -> Self {
         Self::Error(error)
+    }
+}
+
+impl From<NamedError> for Exit {
+    fn from(error: NamedError) -> Self {
+        Self::Error(error.into())
     }
 }
 

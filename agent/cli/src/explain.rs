@@ -1,4 +1,4 @@
-//! `explain`: what a refusal, an error, an alert or a check of health means.
+//! `explain`: what a refusal, an error, an alert, a check of health or a key of the config means.
 
 use super::{
     entries::{self, Entry, entries},
@@ -7,14 +7,15 @@ use super::{
 };
 use clap::Args;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
-use health::CHECKS;
-use std::fmt::Write as _;
-use terms::nearest;
+use health::{CHECKS, Check};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use terms::{ErrorName, nearest};
 
 /// What is to be explained.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// A name in brackets, a check, an alert, a page such as recovery, or a whole message in single quotes; without it, what to do while etcd is down
+    /// A name in brackets, the line that has it, a check, an alert, a config key, or a page such as recovery; without it, what to do while etcd is down
     #[arg(value_name = "NAME", conflicts_with = "list", add = names(), allow_hyphen_values = true)]
     name: Vec<String>,
     /// List all names
@@ -23,77 +24,125 @@ pub(super) struct Options {
 }
 
 fn names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| known().map(CompletionCandidate::new).collect())
+    ArgValueCandidates::new(|| {
+        known().into_iter().flat_map(|(_, names)| names).map(CompletionCandidate::new).collect()
+    })
 }
 
-/// The names that are explained.
-fn known() -> impl Iterator<Item = &'static str> {
-    let checks = CHECKS.iter().map(|check| check.name);
-    entries().iter().map(|entry| entry.name).chain(checks).chain(entries::pages())
+/// The names that are explained, with what they are names of.
+fn known() -> [(&'static str, Vec<String>); 5] {
+    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let mut of_errors = owned(ErrorName::ALL.iter().map(|name| name.as_str()).collect());
+    let mut of_entries = owned(entries().iter().map(|entry| entry.name).collect());
+    of_entries.retain(|name| !of_errors.contains(name));
+    of_errors.sort();
+    [
+        ("refusals and alerts", of_entries),
+        ("errors", of_errors),
+        ("checks of `etcd-lun health`", owned(CHECKS.iter().map(|check| check.name).collect())),
+        ("keys of the config", keys().into_keys().collect()),
+        ("pages", owned(entries::pages().collect())),
+    ]
 }
 
 /// Prints an entry, the first page, or all names.
 pub(super) fn run(options: &Options) -> Result<(), Exit> {
     let asked = options.name.join(" ");
     let asked = asked.trim();
-    // As it stands at the beginning of a message.
-    let asked = asked.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(asked);
     if options.list {
-        print_out(&list());
+        let lists = known().map(|(kind, names)| format!("{kind}\n  {}\n", names.join("\n  ")));
+        print_out(lists.join("\n").trim_end());
     } else if asked.is_empty() {
         print_out(&format!(
             "{}\n\n`etcd-lun explain NAME` explains a message: NAME stands in brackets at its beginning.",
             entries::plain(entries::FIRST_PAGE).trim_end()
         ));
-    } else if let Some(entry) = entries::named(asked) {
-        print_out(&explained(entry));
-    } else if let Some(page) = entries::page(asked) {
-        print_out(entries::plain(page).trim_end());
-    } else if let Some(check) = CHECKS.iter().find(|check| check.name == asked) {
-        print_out(&format!(
-            "The check {asked} of `etcd-lun health`, {}.\n\nWhat it protects: {}.\nIts limit: {}.\n\nRun `etcd-lun \
-             health`: the row of this check says what was found, and what to do.\n\ndocs/health.md",
-            check.severity.word(),
-            check.protects,
-            check.limit
-        ));
-    } else if let Some(entry) = entries::of_line(asked) {
-        print_out(&explained(entry));
     } else {
-        let known: Vec<String> = known().map(str::to_lowercase).collect();
-        let meant = nearest(asked, known.iter().map(String::as_str));
-        let meant = meant.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-        let asked: String = asked.chars().take(80).collect();
-        return Err(Exit::Usage(format!(
-            "`{asked}` is neither a name nor a message of etcd-lun: `etcd-lun explain --list` lists the names{meant}"
-        )));
+        print_out(explained(tag(asked)).ok_or_else(|| unknown(asked))?.trim_end());
     }
     Ok(())
 }
 
-fn explained(entry: &Entry) -> String {
-    let Entry { name, page, message, text } = entry;
-    format!("{name}: {message}\n\n{}\n\n{page}#{}", entries::plain(text), name.to_lowercase())
+/// The name in brackets with which a printed line begins: `[NAME]`, or `error [NAME]: …`. Else the text itself.
+fn tag(line: &str) -> &str {
+    let begins =
+        ["", "error ", "refused "].into_iter().find_map(|kind| line.strip_prefix(kind)?.strip_prefix('['));
+    begins.and_then(|rest| rest.split_once(']')).map_or(line, |(name, _)| name)
 }
 
-/// All names, by document.
-fn list() -> String {
-    let mut text = String::new();
-    let mut page = "";
-    for entry in entries() {
-        if entry.page != page {
-            page = entry.page;
-            let _ = writeln!(text, "\n{page}");
+fn explained(name: &str) -> Option<String> {
+    let entry = || entries::named(name).map(of_entry);
+    let error = || {
+        let name = ErrorName::ALL.iter().find(|error| error.as_str().eq_ignore_ascii_case(name))?;
+        Some(format!(
+            "{}: the message says what etcd-lun has tried, what it has found, and what to do.\n\n{}",
+            name.as_str(),
+            entries::named(ErrorName::Internal.as_str()).map(of_entry).unwrap_or_default()
+        ))
+    };
+    let check = || CHECKS.iter().find(|check| check.name == name).map(of_check);
+    let key = || keys().get(name).map(|key| of_key(name, key));
+    let page = || entries::page(name).map(entries::plain);
+    entry().or_else(error).or_else(check).or_else(key).or_else(page)
+}
+
+fn of_entry(entry: &Entry) -> String {
+    let Entry { name, page, message, text } = entry;
+    let title = [*name, message].join(": ");
+    format!("{}\n\n{}\n\n{page}#{}", title.trim_end_matches(": "), entries::plain(text), name.to_lowercase())
+}
+
+fn of_check(check: &Check) -> String {
+    format!(
+        "The check {} of `etcd-lun health`, {}.\n\nWhat it protects: {}.\nIts limit: {}.\n\nRun `etcd-lun health`: the row of \
+         this check says what was found, and what to do.\n\ndocs/health.md",
+        check.name,
+        check.severity.word(),
+        check.protects,
+        check.limit
+    )
+}
+
+fn of_key(name: &str, key: &Value) -> String {
+    let about =
+        key["description"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let value = |word: &str, value: Option<&Value>| {
+        value.map(|value| format!(" {word} `{value}`.")).unwrap_or_default()
+    };
+    let (default, example) =
+        (value("Default", key.get("default")), value("Example:", key.pointer("/examples/0")));
+    format!("The key {name} of the config.\n\n{about}{default}{example}\n\ndocs/config.md")
+}
+
+/// The keys of the config, with their tables, and what the schema says of each.
+fn keys() -> BTreeMap<String, Value> {
+    fn add(path: &str, table: &Value, keys: &mut BTreeMap<String, Value>) {
+        let properties =
+            table.pointer("/items/properties").or(table.get("properties")).and_then(Value::as_object);
+        for (name, key) in properties.into_iter().flatten() {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            add(&path, key, keys);
+            keys.insert(path, key.clone());
         }
-        let _ = writeln!(text, "  {}", entry.name);
     }
-    let _ = writeln!(text, "\npages");
-    for page in entries::pages() {
-        let _ = writeln!(text, "  {page}");
+    let mut keys = BTreeMap::new();
+    add("", &config::schema(), &mut keys);
+    keys
+}
+
+/// The error about a text that is no name. It names the entries that have its words.
+fn unknown(asked: &str) -> Exit {
+    let known: Vec<String> =
+        known().into_iter().flat_map(|(_, names)| names).map(|name| name.to_lowercase()).collect();
+    let mut hint = nearest(asked, known.iter().map(String::as_str))
+        .map(|name| format!("; did you mean `{name}`?"))
+        .unwrap_or_default();
+    let found: Vec<_> = entries::with_words(asked).map(|entry| entry.name).take(8).collect();
+    if !found.is_empty() {
+        hint = format!("; these have its words: {}", found.join(", "));
     }
-    let _ = writeln!(text, "\nchecks of `etcd-lun health`");
-    for check in CHECKS {
-        let _ = writeln!(text, "  {}", check.name);
-    }
-    text.trim_start().to_owned()
+    let asked: String = asked.chars().take(80).collect();
+    Exit::Usage(format!(
+        "`{asked}` is no name that etcd-lun prints: `etcd-lun explain --list` lists the names{hint}"
+    ))
 }

@@ -16,9 +16,9 @@ pub const FAILURE: Document<Failure> =
 pub struct Failure {
     #[serde(flatten)]
     why: Why,
-    /// The name under which docs/errors.md or docs/troubleshooting.md explains it, and which `etcd-lun explain` takes. Of several
-    /// errors it is that of the first. Null if the last cause is the system's own.
-    name: Option<Cow<'static, str>>,
+    /// The name of the error or refusal, which `etcd-lun explain` takes. Of several errors it is that of the first. `internal` if
+    /// the error has no name of its own.
+    name: Cow<'static, str>,
     /// The last line on standard error, with the name in brackets. A config with several errors has a line for each, with its own
     /// name.
     message: String,
@@ -63,7 +63,9 @@ pub fn failure(exit: &Exit) -> Option<Value> {
         Exit::Followed(result) => return Some(result.json.clone()),
         Exit::Error(error) => Why::Error(format!("{error:#}")),
         Exit::Usage(text) => Why::Error(text.clone()),
-        Exit::Config(errors) => Why::Error(errors.join("\n")),
+        Exit::Config(errors) => {
+            Why::Error(errors.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n"))
+        }
         Exit::TooLarge(found) => {
             Why::Refused(Refused::Render(RenderRefusal::ObjectTooLarge { found: found.clone() }))
         }

@@ -1,7 +1,6 @@
 //! Following a run that somebody else has started.
 
 use super::{exit::Exit, output::print_err};
-use anyhow::anyhow;
 use apply::{
     alone,
     run_file::{self, RunState},
@@ -9,6 +8,7 @@ use apply::{
 use host::{Host, exec::one_line};
 use node::layout::RUN_FILE;
 use std::{fmt::Write as _, time::Duration};
+use terms::{fail, named};
 
 /// How often the file of the run is read.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -21,9 +21,10 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub(super) fn run(host: &Host, verb: &str, other: RunState, follow: bool) -> Result<(), Exit> {
     let what = describe(&other);
     if !follow {
-        return Err(Exit::Error(anyhow!(
+        fail!(
+            AnotherRun,
             "{what}; it was not followed (--no-follow): nothing is done until it has ended, see `journalctl -t etcd-lun -f`"
-        )));
+        );
     }
     print_err(&format!("{what}. Following it to its end; Ctrl-C ends only the following."));
     let last = to_the_end(host, other, &mut print_err)?;
@@ -31,11 +32,12 @@ pub(super) fn run(host: &Host, verb: &str, other: RunState, follow: bool) -> Res
     result.text = clean(&result.text);
     if !does(&last.verb, verb) {
         print_err(&result.text);
-        return Err(Exit::Error(anyhow!(
+        fail!(
+            AnotherRun,
             "that was `{}`, with exit code {}, and nothing was done for this `{verb}`: run `etcd-lun {verb}` again",
             clean(&last.verb),
             result.code
-        )));
+        );
     }
     if result.code != 0 {
         return Err(Exit::Followed(Box::new(result)));
@@ -80,9 +82,10 @@ fn to_the_end(host: &Host, first: RunState, show: &mut dyn FnMut(&str)) -> Resul
         let now = match run_file::read(host) {
             Ok(Some(now)) if now.is_of_same_run(&first) => now,
             Ok(Some(_)) => {
-                return Err(Exit::Error(anyhow!(
+                fail!(
+                    FollowingEnded,
                     "the run that was followed has ended, and another one has begun: how it ended is in `journalctl -t etcd-lun`"
-                )));
+                );
             }
             Ok(None) => return Err(lost("it is gone")),
             Err(why) => return Err(lost(&why)),
@@ -93,28 +96,33 @@ fn to_the_end(host: &Host, first: RunState, show: &mut dyn FnMut(&str)) -> Resul
             return Ok(now);
         }
         host.pause(PAUSE).map_err(|_| {
-            Exit::Error(anyhow!(
+            named!(
+                FollowingEnded,
                 "interrupted: only the following has ended; `etcd-lun {}` (process {}) goes on, see `journalctl -t etcd-lun -f`",
                 clean(&first.verb),
                 first.pid
-            ))
+            )
         })?;
     }
 }
 
 fn lost(why: &str) -> Exit {
-    Exit::Error(anyhow!(
+    named!(
+        FollowingEnded,
         "the run cannot be followed any more, because {RUN_FILE} cannot be read ({why}): see `journalctl -t etcd-lun -f`"
-    ))
+    )
+    .into()
 }
 
 fn was_killed(run: &RunState) -> anyhow::Error {
     let verb = clean(&run.verb);
     let again = verb.split(' ').next().unwrap_or("apply");
-    anyhow!(
+    named!(
+        RunKilled,
         "`etcd-lun {verb}` (process {}) was killed before its end: etcd may be stopped. Run `etcd-lun {again}`, which goes on from there",
         run.pid
     )
+    .into()
 }
 
 /// A text of the file without what could control a terminal, on one line.

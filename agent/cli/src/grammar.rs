@@ -85,7 +85,7 @@ pub(super) enum Verb {
     /// The nodes of the config together, from an administrator's machine
     #[command(subcommand)]
     Pool(pool::Verb),
-    /// Say what a refusal, an error, an alert or a check means, and what to do
+    /// Say what a refusal, an error, an alert, a check or a config key means, and what to do
     #[command(
         after_help = "Without a name it prints what to do while etcd is down. The text is that of the documents, which \
                             this program brings along."

@@ -7,12 +7,11 @@ use super::{
     output::{OutputFormat, print_json, print_out},
     page::Page,
 };
-use anyhow::anyhow;
 use apply::luns::{self, PortalLuns, VisibleLun};
 use hands::Door;
 use observe::secrets;
 use std::path::Path;
-use terms::Bytes;
+use terms::{Bytes, fail};
 
 /// What `luns` prints: the portals, in the order of the config.
 pub const LUNS: Document<Vec<PortalLuns>> = Document::under("portals", "luns", "etcd-lun luns --json");
@@ -29,7 +28,7 @@ pub(super) fn run(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit>
         print_out(&page(&portals, config.lun.min_size));
     }
     if portals.iter().all(|at| at.luns.is_empty() && at.problem.is_some()) {
-        return Err(anyhow!("no portal has shown its LUNs; the reason stands beside each").into());
+        fail!(NoSession, "no portal has shown its LUNs; the reason stands beside each");
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Errors of the config: where, what was found, and what was expected.
 
 use super::source::{Line, MAIN_FILE, Spot};
-use terms::{TermError, nearest};
+use terms::{ErrorName, Named, TermError, nearest};
 
 /// Why a config is refused.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +125,24 @@ pub enum ConfigError {
     /// Two errors or more. None of them is this variant. See [`ConfigError::each`].
     #[error("{}", lines(.0))]
     Several(Vec<ConfigError>),
+}
+
+impl Named for ConfigError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(match self {
+            Self::NoFile => ErrorName::NoConfig,
+            Self::NoSuchFile { .. } => ErrorName::NoSuchConfig,
+            Self::Read(_) => ErrorName::ConfigUnreadable,
+            Self::Toml { .. } | Self::NotUtf8 { .. } => ErrorName::ConfigSyntax,
+            Self::Missing { .. } => ErrorName::ConfigKeyMissing,
+            Self::Value { .. } | Self::Term(_) => ErrorName::ConfigValue,
+            Self::NoEntry { .. } => ErrorName::NoNodeEntry,
+            Self::NoSuchNode { .. } => ErrorName::NoSuchNode,
+            Self::SeveralEntries { .. } => ErrorName::SeveralNodeEntries,
+            Self::Secret { .. } => ErrorName::SecretUnusable,
+            Self::Several(all) => return all.first().and_then(Named::name),
+        })
+    }
 }
 
 impl ConfigError {

@@ -5,7 +5,7 @@ use super::{
     looks,
     request::{AskedUnit, Privileged, Request, Requester, Said, SaidOfUnit},
 };
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::Context as _;
 use config::{Config, Runtime, parked};
 use host::{
     Host,
@@ -18,7 +18,7 @@ use host::{
 };
 use node::{ISCSID, ISCSID_SOCKET, authority::Record};
 use std::{io, os::fd::OwnedFd, time::Duration};
-use terms::{AbsPath, FsUuid, Iqn, LunAddress, Session};
+use terms::{AbsPath, FsUuid, Iqn, LunAddress, Session, fail, named, require};
 use unit::{HANDS_DIR, VERIFIED, mount_unit_name};
 
 /// mkfs.xfs zeroes the log, which takes minutes on a slow thin LUN.
@@ -65,9 +65,9 @@ impl Privileged for Direct {
                 match block::probe(host, disk, None)? {
                     Content::Blank => {}
                     Content::Xfs(Superblock { uuid, .. }) | Content::XfsUnfinished { uuid } => {
-                        bail!("LUN {wwid} holds an XFS with UUID {uuid} now")
+                        fail!(LunChanged, "LUN {wwid} holds an XFS with UUID {uuid} now")
                     }
-                    Content::Foreign { found } => bail!("LUN {wwid} holds {found} now"),
+                    Content::Foreign { found } => fail!(LunChanged, "LUN {wwid} holds {found} now"),
                 }
                 xfs::make_filesystem(host, &block::node(disk)?, uuid, label, FORMAT_LIMIT)?;
             }
@@ -91,7 +91,11 @@ impl Privileged for Direct {
             Request::Announce { disk } => block::announce_change(host, disk)?,
             Request::Remove { disk } => {
                 is_stopping(host, disk)?;
-                ensure!(self.is_at_target(host, disk)?, "{disk} is no disk of a session to the target");
+                require!(
+                    self.is_at_target(host, disk)?,
+                    HandsRefused,
+                    "{disk} is no disk of a session to the target"
+                );
                 block::remove(host, disk)?;
             }
             Request::StopQueueing { map } => {
@@ -156,14 +160,17 @@ impl Direct {
     }
 
     fn target(&self) -> anyhow::Result<&Iqn> {
-        self.target.as_ref().context("etcd-lun-hands@.service names no target")
+        self.target
+            .as_ref()
+            .ok_or_else(|| named!(HandsRefused, "etcd-lun-hands@.service names no target").into())
     }
 
     fn session(&self, host: &Host, sid: u32) -> anyhow::Result<Session> {
         let target = self.target()?;
         let found = iscsi::sessions_of(host, target)?.into_iter().find(|session| session.sid == sid);
         let Some(session) = found else {
-            bail!(
+            fail!(
+                HandsRefused,
                 "session {sid} is none of etcd-lun's to {target}, which etcd-lun-hands@.service names: if the config has another target, run `etcd-lun render units --into /etc/systemd/system` and `systemctl daemon-reload`"
             )
         };
@@ -184,7 +191,11 @@ impl Direct {
         let disks = block::paths_of_map(host, map)?.unwrap_or_default();
         let at_target = disks.iter().map(|disk| self.is_at_target(host, disk));
         let all = at_target.collect::<anyhow::Result<Vec<_>>>()?;
-        ensure!(all.contains(&true) && !all.contains(&false), "{map} is no map of the target's disks");
+        require!(
+            all.contains(&true) && !all.contains(&false),
+            HandsRefused,
+            "{map} is no map of the target's disks"
+        );
         let name = block::map_name(host, map)?.with_context(|| format!("{map} has no name"))?;
         Ok(multipath::stop_queueing(host, &name)?)
     }
@@ -192,7 +203,7 @@ impl Direct {
     fn manifest(&self) -> anyhow::Result<&AbsPath> {
         match &self.runtime {
             Runtime::StaticPod { manifest } => Ok(manifest),
-            Runtime::Systemd { unit } => bail!("etcd is {unit} and no static pod"),
+            Runtime::Systemd { unit } => fail!(HandsRefused, "etcd is {unit} and no static pod"),
         }
     }
 
@@ -219,7 +230,7 @@ impl Direct {
     fn etcd_unit(&self) -> anyhow::Result<&str> {
         match &self.runtime {
             Runtime::Systemd { unit } => Ok(unit),
-            Runtime::StaticPod { .. } => bail!("etcd is a static pod and no unit"),
+            Runtime::StaticPod { .. } => fail!(HandsRefused, "etcd is a static pod and no unit"),
         }
     }
 
@@ -245,7 +256,12 @@ impl Direct {
         let name = block::of_number(host, mount.device)?
             .with_context(|| format!("what is mounted on {} is no disk", self.data_dir))?;
         let wwid = block::disk(host, &name)?.and_then(|disk| disk.wwid);
-        ensure!(wwid.as_ref() == Some(&record.wwid), "{name} is mounted, and is not the LUN {}", record.wwid);
+        require!(
+            wwid.as_ref() == Some(&record.wwid),
+            MountChanged,
+            "{name} is mounted, and is not the LUN {}",
+            record.wwid
+        );
         Ok(())
     }
 }
@@ -265,7 +281,7 @@ fn is_the_lun(host: &Host, name: &str) -> anyhow::Result<()> {
 fn record_of(host: &Host, name: &str) -> anyhow::Result<Record> {
     let disk = block::disk(host, name)?.with_context(|| format!("{name} has gone"))?;
     let record = looks::record(host)?.context("the record is gone")?;
-    ensure!(disk.wwid.as_ref() == Some(&record.wwid), "{name} is not the LUN {}", record.wwid);
+    require!(disk.wwid.as_ref() == Some(&record.wwid), HandsRefused, "{name} is not the LUN {}", record.wwid);
     Ok(record)
 }
 
@@ -280,14 +296,18 @@ fn is_announced(host: &Host, name: &str, uuid: &FsUuid) -> anyhow::Result<Record
 }
 
 fn is_stopping(host: &Host, disk: &str) -> anyhow::Result<()> {
-    ensure!(systemd::is_stopping(host)?, "the system is not shutting down: {disk} stays as it is");
+    require!(
+        systemd::is_stopping(host)?,
+        HandsRefused,
+        "the system is not shutting down: {disk} stays as it is"
+    );
     Ok(())
 }
 
 /// A mount of the XFS on a disk. The policy lets the hands open no other disk than the one that the udev rule labels, and the
 /// kernel would not ask it again before it mounts.
 fn mounted(host: &Host, disk: &str, access: Access, options: &str) -> anyhow::Result<OwnedFd> {
-    ensure!(block::xfs_on(host, disk)?.is_some(), "{disk} holds no XFS");
+    require!(block::xfs_on(host, disk)?.is_some(), LunChanged, "{disk} holds no XFS");
     let node = host.root.locate(block::node(disk)?.as_path());
     Ok(staging::detached(&node, access, options)?)
 }
@@ -332,7 +352,7 @@ fn states(host: &Host, names: &[&str]) -> Vec<Result<Unit, String>> {
 /// An error in moving the manifest of etcd's pod. If the manifest is absent, the config may name another file.
 pub fn manifest_error(error: io::Error) -> anyhow::Error {
     match error.get_ref().is_some_and(|cause| cause.is::<manifest::Absent>()) {
-        true => anyhow!("{error}: correct `etcd.manifest` in the config"),
+        true => named!(ManifestAbsent, "{error}: correct `etcd.manifest` in the config").into(),
         false => error.into(),
     }
 }

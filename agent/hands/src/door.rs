@@ -5,7 +5,7 @@ use super::{
     request::{AskedUnit, KnownUnit, Privileged, Request, Requester, Said, SaidOfUnit},
     socket::Socket,
 };
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use config::Config;
 use host::{
     Host, block, selinux,
@@ -13,7 +13,7 @@ use host::{
     systemd::Unit,
 };
 use std::{io, os::fd::OwnedFd};
-use terms::AbsPath;
+use terms::{AbsPath, named};
 
 /// The host, and who performs what needs more rights than the service has.
 #[derive(Debug)]
@@ -142,7 +142,8 @@ impl Units<'_> {
 }
 
 fn another() -> anyhow::Error {
-    anyhow!("etcd-lun's hands have answered another question: they are of another version")
+    named!(HandsRefused, "etcd-lun's hands have answered another question: they are of another version")
+        .into()
 }
 
 /// What stands for a unit in a request.
@@ -224,7 +225,7 @@ mod tests {
         for (name, answer, expected) in [
             ("hands-units-few", r#"{"Ok":{"units":[]}}"#, another().to_string()),
             ("hands-units-done", r#"{"Ok":"done"}"#, another().to_string()),
-            ("hands-units-failed", r#"{"Err":{"failed":"no bus"}}"#, "no bus".to_owned()),
+            ("hands-units-failed", r#"{"Err":{"failed":["systemd-failed","no bus"]}}"#, "no bus".to_owned()),
         ] {
             assert_eq!(of_hands(name, answer, &["kubelet.service"]).0, [expected]);
         }

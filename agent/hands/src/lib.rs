@@ -14,10 +14,12 @@
 mod direct;
 mod door;
 pub mod looks;
+mod names;
 mod request;
 mod socket;
 
 pub use direct::{Direct, manifest_error};
 pub use door::{Door, UnitUnknown, Units};
+pub use names::{Explained, name_of};
 pub use request::{Privileged, Request, Requester, Said};
 pub use socket::{Socket, serve};

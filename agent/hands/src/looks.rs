@@ -1,7 +1,7 @@
 //! Looks at what decides whether something may be done: the record, the data directory, the disk. Whoever performs a request makes
 //! them right before, and so do the steps of a run.
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow};
 use host::{
     Host, block, dir,
     mountinfo::{self, Mount},
@@ -15,7 +15,7 @@ use std::{
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
-use terms::{AbsPath, FsUuid, Wwid};
+use terms::{AbsPath, FsUuid, Wwid, named, require};
 
 /// The record as it is now; none if there is none. A text of unknown form is an error.
 pub fn record(host: &Host) -> anyhow::Result<Option<Record>> {
@@ -36,8 +36,9 @@ pub fn mounted_on(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Option<Moun
 
 /// The record does not say that the LUN's copy is authoritative, or there is none. `so` is what is not done otherwise.
 pub fn says_local(record: Option<&Record>, so: &str) -> anyhow::Result<()> {
-    ensure!(
+    require!(
         record.is_none_or(|record| record.authority == Authority::Local),
+        RecordChanged,
         "the record says that the LUN's copy is authoritative: {so}"
     );
     Ok(())
@@ -45,25 +46,34 @@ pub fn says_local(record: Option<&Record>, so: &str) -> anyhow::Result<()> {
 
 /// The record says that the LUN's copy is authoritative.
 pub fn says_lun(record: &Record) -> anyhow::Result<()> {
-    ensure!(record.authority == Authority::Lun, "the record says that the local copy is authoritative");
+    require!(
+        record.authority == Authority::Lun,
+        RecordChanged,
+        "the record says that the local copy is authoritative"
+    );
     Ok(())
 }
 
 /// The record names this filesystem.
 pub fn names(record: &Record, uuid: &FsUuid) -> anyhow::Result<()> {
-    ensure!(record.uuid == *uuid, "the record names filesystem {} now, not {uuid}", record.uuid);
+    require!(
+        record.uuid == *uuid,
+        RecordChanged,
+        "the record names filesystem {} now, not {uuid}",
+        record.uuid
+    );
     Ok(())
 }
 
 /// The directory is fenced, and nothing is mounted on it. `so` is what is not done otherwise.
 pub fn fenced(is_fenced: bool, at: &AbsPath, so: &str) -> anyhow::Result<()> {
-    ensure!(is_fenced, "{at} is not fenced: {so}");
+    require!(is_fenced, NotFenced, "{at} is not fenced: {so}");
     Ok(())
 }
 
 /// The error about a LUN that has lost its filesystem.
 pub fn lacks(wwid: &Wwid, uuid: &FsUuid) -> anyhow::Error {
-    anyhow!("LUN {wwid} does not hold filesystem {uuid} any more")
+    named!(LunChanged, "LUN {wwid} does not hold filesystem {uuid} any more").into()
 }
 
 /// How long somebody may claim the disk: when a program closes a disk that it has written to, as mkfs.xfs does, udev has the kernel
@@ -74,8 +84,9 @@ const CLAIMED: Duration = Duration::from_secs(2);
 pub fn nobody_has(host: &Host, wwid: &Wwid, disk: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     while !block::nobody_holds(host, disk)? {
-        ensure!(
+        require!(
             begun.elapsed() < CLAIMED,
+            LunInUseNow,
             "LUN {wwid} ({disk}) is in use by another program: see `lsblk` and `lsns -t mnt`"
         );
         host.pause(Duration::from_millis(50)).context("waiting for the LUN to be free")?;

@@ -3,7 +3,7 @@
 use host::{Host, systemd::Unit};
 use serde::{Deserialize, Serialize};
 use std::{fmt, os::fd::OwnedFd};
-use terms::{FsLabel, FsUuid};
+use terms::{ErrorName, FsLabel, FsUuid};
 
 /// Who performs requests.
 pub trait Privileged: fmt::Debug {
@@ -203,7 +203,7 @@ pub enum NotDone {
     /// The kernel has refused it with this code of `errno(3)`. Who has asked finds out why.
     Refused(i32),
     /// It was refused or has failed, for this reason.
-    Failed(String),
+    Failed(ErrorName, String),
 }
 
 /// The answer on the socket.

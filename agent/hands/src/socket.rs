@@ -1,7 +1,8 @@
 //! Both ends of the hands' socket: the confined service asks, and `etcd-lun hands` answers.
 
+use super::names::name_of;
 use super::request::{Answer, NotDone, Privileged, Request, Said};
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::Context as _;
 use host::{
     Host,
     line_socket::{self, Heard},
@@ -11,6 +12,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     time::Duration,
 };
+use terms::fail;
 use unit::HANDS_PATH;
 
 /// mkfs.xfs has 15 minutes.
@@ -38,14 +40,17 @@ impl Privileged for Socket {
             format!("asking {HANDS_PATH} for {question}: see `systemctl status etcd-lun-hands.socket`")
         })?;
         if text.is_empty() {
-            bail!("etcd-lun's hands have not answered {question}: see `journalctl -u 'etcd-lun-hands@*'`");
+            fail!(
+                HandsRefused,
+                "etcd-lun's hands have not answered {question}: see `journalctl -u 'etcd-lun-hands@*'`"
+            );
         }
         let answer: Answer = serde_json::from_str(&text)
             .with_context(|| format!("the answer of etcd-lun's hands to {question} is of another version"))?;
         match answer {
             Ok(said) => Ok((said, handle)),
             Err(NotDone::Refused(code)) => Err(io::Error::from_raw_os_error(code).into()),
-            Err(NotDone::Failed(why)) => Err(anyhow!(why)),
+            Err(NotDone::Failed(name, why)) => Err(name.says(why).into()),
         }
     }
 }
@@ -59,7 +64,8 @@ pub fn serve(host: &Host, by: &dyn Privileged, text: &str, to: impl AsFd) -> io:
             // A code says enough where nothing was added to it.
             let bare = error.chain().next().and_then(|error| error.downcast_ref::<io::Error>());
             let code = bare.and_then(io::Error::raw_os_error);
-            let why = code.map_or_else(|| NotDone::Failed(format!("{error:#}")), NotDone::Refused);
+            let why =
+                code.map_or_else(|| NotDone::Failed(name_of(&error), format!("{error:#}")), NotDone::Refused);
             (Err(why), None)
         }
     };

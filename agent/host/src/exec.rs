@@ -1,7 +1,7 @@
 //! Running the node's own tools: which tools, how, and their results.
 
 use std::{fmt, time::Duration};
-use terms::AbsPath;
+use terms::{AbsPath, ErrorName, Named};
 
 /// Every program that etcd-lun may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -215,6 +215,17 @@ pub enum ExecError {
         /// The command line.
         what: String,
     },
+}
+
+impl Named for ExecError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(match self {
+            Self::Missing(_) => ErrorName::ToolNotFound,
+            Self::Failed { .. } | Self::Signalled { .. } | Self::TimedOut { .. } => ErrorName::ToolFailed,
+            Self::Interrupted { .. } => ErrorName::Interrupted,
+            Self::Io { .. } => return None,
+        })
+    }
 }
 
 /// Runs programs. In production only the machine implements it.

@@ -18,7 +18,7 @@ use rustix::{
     mount::{OpenTreeFlags, open_tree},
 };
 use std::{ffi::CStr, io, path::Path};
-use terms::AbsPath;
+use terms::{AbsPath, ErrorName, Named};
 
 /// The longest value of an attribute that is read or written. Our values are small, but a foreign one may have up to 64
 /// KiB (`xattr(7)`).
@@ -128,6 +128,12 @@ pub enum ExchangeError {
     /// Another reason.
     #[error("exchanging two names")]
     Io(#[source] io::Error),
+}
+
+impl Named for ExchangeError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(ErrorName::ExchangeFailed)
+    }
 }
 
 /// Exchanges two names in one atomic step (`RENAME_EXCHANGE`, `rename(2)`), durably.

@@ -16,6 +16,7 @@
 
 use super::{ExecError, Host, Invocation, Tool, exec::one_line};
 use std::{fmt, path::Path, time::Duration};
+use terms::{ErrorName, Named};
 
 /// How files that already exist on the copy are updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +130,16 @@ pub enum RsyncError {
     /// A path that can't be passed to rsync.
     #[error("`{0}` is not an absolute path in UTF-8")]
     Path(String),
+}
+
+impl Named for RsyncError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(match self {
+            Self::Failed { .. } => ErrorName::RsyncFailed,
+            Self::Exec(error) => return error.name(),
+            Self::Path(_) => return None,
+        })
+    }
 }
 
 /// The meaning of rsync's exit code (`rsync(1)`, EXIT VALUES; rsync's `errcode.h`).

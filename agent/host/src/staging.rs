@@ -42,7 +42,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use terms::{AbsPath, Bytes};
+use terms::{AbsPath, Bytes, ErrorName, Named};
 
 /// The writes of a mount to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,16 @@ pub enum StagingError {
         /// The error code.
         source: io::Error,
     },
+}
+
+impl Named for StagingError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(match self {
+            Self::Refused { .. } => ErrorName::MountFailed,
+            Self::Occupied(_) | Self::NotDirectory(_) => ErrorName::MountChanged,
+            Self::Io(_) => return None,
+        })
+    }
 }
 
 /// A mounted filesystem. End it with [`Staging::unmount`]: dropping it only detaches it lazily.

@@ -6,7 +6,7 @@ use rustix::{
     io::Errno,
 };
 use std::{path::Path, time::Duration};
-use terms::{AbsPath, Bytes, FsLabel, FsUuid};
+use terms::{AbsPath, Bytes, ErrorName, FsLabel, FsUuid, Named};
 
 /// True if the filesystem that holds a file or directory has shut down. XFS shuts down when it can't write its log.
 /// From then on it returns an error for every query about a file except its path (kernel `fs/xfs/xfs_iops.c`,
@@ -122,6 +122,12 @@ pub enum MakeError {
         /// The reason.
         source: ExecError,
     },
+}
+
+impl Named for MakeError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(ErrorName::MkfsFailed)
+    }
 }
 
 /// Lines of mkfs.xfs that are left out of errors: an advice that nobody should follow, and a message for its

@@ -15,7 +15,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{ffi::CStr, fmt};
-use terms::{AbsPath, Fingerprint, FsUuid, Nonce, RecordedFingerprint, Wwid};
+use terms::{AbsPath, ErrorName, Fingerprint, FsUuid, Named, Nonce, RecordedFingerprint, Wwid};
 
 /// The format of records that this program writes. Formats 1 to 3 have no nonce, and formats 1 and 2 had other fingerprints. A
 /// record in them stays in it until this program changes it.
@@ -107,6 +107,12 @@ pub enum FormatError {
         /// The newest that is known.
         known: u32,
     },
+}
+
+impl Named for FormatError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(ErrorName::RecordUnreadable)
+    }
 }
 
 /// Only the version. It is read first, because another version may have another form.

@@ -10,6 +10,7 @@ mod file;
 mod fingerprint;
 mod iscsi;
 mod lun;
+mod named;
 mod nonce;
 mod quantity;
 mod secret;
@@ -28,6 +29,7 @@ pub use fingerprint::{
 };
 pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, MAX_ISCSI_NAME, Portal};
 pub use lun::{Ambiguous, LunAddress, LunNumber, WantedLun};
+pub use named::{ErrorName, Named, NamedError};
 pub use nonce::Nonce;
 pub use quantity::{Bytes, Span};
 pub use secret::{ENCRYPTED_NAME, Secret};

@@ -152,7 +152,11 @@ const LINES: &[(&str, &[&str], &str)] = &[
         &["error [no-such-config]: there is no config /", "missing.toml: name the file that is meant"],
         CHECK,
     ),
-    ("config check --config .", &["error [input-kind]: ", "it is a directory: name a file or a pipe"], CHECK),
+    (
+        "config check --config .",
+        &["error [config-unreadable]: ", "it is a directory: name a file or a pipe"],
+        CHECK,
+    ),
     ("config check --config -", &["error [config-value]: `target` in the config"], "config example"),
     (
         "config check --node somebodi --config config.toml",
@@ -173,7 +177,10 @@ const LINES: &[(&str, &[&str], &str)] = &[
 
 /// What a secret's file has, and what the message has.
 const SECRETS: &[(&[u8], &str)] = &[
-    (b"", "error [chap-value]: `target.chap`: the CHAP secret is empty: set the one that the target knows"),
+    (
+        b"",
+        "error [secret-unusable]: `target.chap`: the CHAP secret is empty: set the one that the target knows",
+    ),
     (&[b'x'; 300], "the CHAP secret is longer than 255 bytes: set a shorter one, here and at the target"),
     (b"hunter2\nhunter2", "holds a control character or a line break: write it on one line"),
     (b"\xef\xbb\xbfhunter2hunter2", "begins with a byte order mark"),

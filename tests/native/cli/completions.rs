@@ -86,7 +86,7 @@ fn an_unknown_shell_is_an_error() {
     let output = Command::new(tested_program()).env("ETCD_LUN_COMPLETE", "csh").output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(err.starts_with("error: completing a command line: unknown shell `csh`"), "{err}");
+    assert!(err.starts_with("error [internal]: completing a command line: unknown shell `csh`"), "{err}");
 }
 
 #[test]

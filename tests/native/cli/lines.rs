@@ -266,7 +266,7 @@ fn a_wrong_level_of_the_log_is_an_error() {
     let (code, said) = run("verbose");
     assert_eq!(code, Some(2), "{said}");
     assert!(
-        said.starts_with("error [wrong-form]: ETCD_LUN_LOG: `verbose` is not a level: set it to error, warn"),
+        said.starts_with("error [usage]: ETCD_LUN_LOG: `verbose` is not a level: set it to error, warn"),
         "{said}"
     );
 }

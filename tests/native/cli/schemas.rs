@@ -143,7 +143,7 @@ fn plans_and_refusals_are_as_their_schemas_say() {
 /// The check itself finds what is wrong.
 #[test]
 fn a_value_of_another_form_is_found() {
-    let good = json!({ "version": 1, "error": "x", "name": null, "message": "error: x" });
+    let good = json!({ "version": 1, "error": "x", "name": "internal", "message": "error [internal]: x" });
     checked("error", &good);
     for (pointer, value, said) in
         [("/message", json!(1), ".message: another type"), ("/version", json!(2), ".version: another value")]
@@ -152,9 +152,10 @@ fn a_value_of_another_form_is_found() {
         *bad.pointer_mut(pointer).unwrap() = value;
         assert!(schema::check(&schema_of("error"), &bad).unwrap_err().starts_with(said));
     }
-    let neither = json!({ "version": 1, "name": null, "message": "x" });
+    let neither = json!({ "version": 1, "name": "internal", "message": "x" });
     assert!(schema::check(&schema_of("error"), &neither).unwrap_err().contains("none of"));
-    let unknown = json!({ "version": 1, "name": null, "message": "x", "refused": { "refusal": "No Lun" } });
+    let unknown =
+        json!({ "version": 1, "name": "internal", "message": "x", "refused": { "refusal": "No Lun" } });
     assert!(schema::check(&schema_of("error"), &unknown).unwrap_err().contains("none of"));
     let mut more = good;
     more["new"] = json!(1);

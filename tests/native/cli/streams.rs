@@ -84,7 +84,7 @@ fn an_output_that_is_lost_is_an_error() {
         seen += 1;
         let (code, err) = ended(fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into());
         assert_eq!(code, Some(1), "{line}: {err}");
-        assert!(err.contains("error: printing") && err.contains("No space left"), "{line}: {err}");
+        assert!(err.contains("error [internal]: printing") && err.contains("No space left"), "{line}: {err}");
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let (code, err) = ended(writer.into());
@@ -95,7 +95,7 @@ fn an_output_that_is_lost_is_an_error() {
         let (code, err) = ended(slave.into());
         let asks_for_a_file = line.starts_with("render") && code == Some(2);
         assert!(answered(code) || asks_for_a_file, "{line}: {code:?}: {err}");
-        assert!(!err.contains("error: printing"), "{line}: {err}");
+        assert!(!err.contains("error [internal]: printing"), "{line}: {err}");
     }
 }
 

@@ -24,7 +24,7 @@ impl Privileged for Pid1 {
         let now = match request {
             Request::Expose { disk } if disk == "sdb" => Some(self.mounts),
             Request::TakeBack => self.unmounts.then_some(""),
-            other => bail!("{other:?}"),
+            other => anyhow::bail!("{other:?}"),
         };
         now.map_or(Ok(()), |now| fs::write(host.root.locate(MOUNTINFO), now))?;
         Ok((Said::Done, None))
@@ -86,7 +86,7 @@ fn what_fails_the_verification_is_not_mounted_any_more() {
 #[test]
 fn a_stamp_that_fails_the_verification_takes_the_mount_back_too() {
     let pid1 = Pid1 { mounts: LUN, unmounts: true };
-    let (mounted, error) = exposed("exposure-stamp", pid1, |_, _| bail!("an old stamp"));
+    let (mounted, error) = exposed("exposure-stamp", pid1, |_, _| anyhow::bail!("an old stamp"));
     assert!(error.as_ref().unwrap().ends_with("an old stamp"), "{error:?}");
     assert_eq!(mounted, "");
 }

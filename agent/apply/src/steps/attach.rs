@@ -9,8 +9,9 @@ use crate::{
     },
     watcher::Waiting,
 };
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::Context as _;
 use config::Device;
+use hands::name_of;
 use host::{
     Host, block,
     route::{self, Outgoing},
@@ -21,7 +22,7 @@ use std::{
     net::IpAddr,
     time::{Duration, Instant},
 };
-use terms::{DiskLink, Portal, Session, Span};
+use terms::{DiskLink, ErrorName, Portal, Session, Span, fail, named};
 
 /// The time for udev to process the new disk after a scan. udev's own limit for an event is 180 s
 /// (systemd-udevd.service(8)).
@@ -51,7 +52,7 @@ pub fn attach(run: &mut Run<'_>, step: &AttachLun) -> anyhow::Result<String> {
             } else {
                 format!("; tried for {} (`boot.attach_timeout`)", step.limit)
             };
-            bail!("{said}{patience}{}", cure(step, &why));
+            return Err(name(&why).says(format_args!("{said}{patience}{}", cure(step, &why))).into());
         }
         waiting.note(run.watcher, &said, left);
         let is_lost = why.iter().any(|finding| matches!(finding.what, What::Lost));
@@ -94,9 +95,9 @@ enum What {
     /// It shows others, which are listed.
     Absent(String),
     /// It shows the LUN, and the LUN cannot be used there.
-    Unusable(String),
+    Unusable(ErrorName, String),
     /// No session.
-    NoSession(String),
+    NoSession(anyhow::Error),
 }
 
 fn round(run: &Run<'_>, step: &AttachLun, monitor: &Monitor) -> anyhow::Result<Round> {
@@ -114,7 +115,7 @@ fn round(run: &Run<'_>, step: &AttachLun, monitor: &Monitor) -> anyhow::Result<R
             for (look, disk) in disks {
                 match disk.and_then(|disk| answers(run.host, look, disk)) {
                     Ok(disk) => working.push(disk),
-                    Err(why) => unusable.push((look.session.sid, format!("{why:#}"))),
+                    Err(why) => unusable.push((look.session.sid, why)),
                 }
             }
             if !working.is_empty() && (unusable.is_empty() || !step.everywhere) {
@@ -125,7 +126,7 @@ fn round(run: &Run<'_>, step: &AttachLun, monitor: &Monitor) -> anyhow::Result<R
         for look in &looks {
             let broken = unusable.iter().find(|(sid, _)| *sid == look.session.sid);
             let what = match (&look.found, broken) {
-                (_, Some((_, why))) => What::Unusable(why.clone()),
+                (_, Some((_, why))) => What::Unusable(name_of(why), format!("{why:#}")),
                 (Found::NotAsked, None) => What::Lost,
                 (Found::Absent(others), None) => What::Absent(others.clone()),
                 (Found::Known, None) => continue,
@@ -136,7 +137,8 @@ fn round(run: &Run<'_>, step: &AttachLun, monitor: &Monitor) -> anyhow::Result<R
         }
         if !try_next(run, step, &looks, &mut tried, &mut findings)? {
             if findings.is_empty() {
-                let what = What::NoSession(format!("there is no session to {}", step.target));
+                let what =
+                    What::NoSession(named!(NoSession, "there is no session to {}", step.target).into());
                 findings.push(Finding { portal: "any portal".into(), what, is_final: false });
             }
             return Ok(Round::Nowhere(findings));
@@ -233,13 +235,14 @@ fn settled<'a>(
         Some(disks) => disks.into_iter().map(|(look, disk)| (look, Ok(disk))).collect(),
         None => {
             let late = |look: &Look| {
-                anyhow!(
+                named!(
+                    DiskNotProcessed,
                     "udev has not processed its disk within {} s{}; see `lsscsi` and `journalctl -u systemd-udevd`",
                     limit.as_secs(),
                     large_packets(host, &look.session)
                 )
             };
-            known.iter().map(|look| (*look, Err(late(look)))).collect()
+            known.iter().map(|look| (*look, Err(late(look).into()))).collect()
         }
     })
 }
@@ -252,13 +255,15 @@ fn answers(host: &Host, look: &Look, disk: String) -> anyhow::Result<String> {
     }
     match block::try_read(host, &disk) {
         Ok(()) => Ok(disk),
-        Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => Err(anyhow!(
+        Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => fail!(
+            LunReservedForReads,
             "it cannot be read ({error}): another computer holds a SCSI reservation on it; find out whose it is (`sg_persist --in --read-reservation /dev/{disk}`), and release it at the target"
-        )),
-        Err(error) => Err(anyhow!(
+        ),
+        Err(error) => fail!(
+            LunUnreadable,
             "it cannot be read ({error}): the array may serve it over another portal only{}",
             large_packets(host, &look.session)
-        )),
+        ),
     }
 }
 
@@ -295,14 +300,26 @@ fn at(session: &Session) -> String {
 fn told(step: &AttachLun, findings: &[Finding]) -> String {
     let AttachLun { target, lun, .. } = step;
     let each = findings.iter().map(|Finding { portal, what, .. }| match what {
-        What::Lost => anyhow!("the connection to {portal} was lost before {target} was asked for {lun}"),
+        What::Lost => format!("the connection to {portal} was lost before {target} was asked for {lun}"),
         What::Absent(others) => {
-            anyhow!("{target} shows this initiator no {lun} at {portal}, and shows {others}")
+            format!("{target} shows this initiator no {lun} at {portal}, and shows {others}")
         }
-        What::Unusable(why) => anyhow!("{target} shows {lun} at {portal}, but it cannot be used: {why}"),
-        What::NoSession(why) => anyhow!("{why}"),
+        What::Unusable(_, why) => format!("{target} shows {lun} at {portal}, but it cannot be used: {why}"),
+        What::NoSession(why) => format!("{why:#}"),
     });
-    each.map(|error| error.to_string()).collect::<Vec<_>>().join("; ")
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// The name of the error: a portal that does not show the LUN says more than one that does not answer.
+fn name(findings: &[Finding]) -> ErrorName {
+    let of = |finding: &Finding| match &finding.what {
+        What::Absent(_) => ErrorName::LunNotShown,
+        What::Unusable(name, _) => *name,
+        What::NoSession(why) => name_of(why),
+        What::Lost => ErrorName::NoSession,
+    };
+    let shown = findings.iter().find(|finding| matches!(finding.what, What::Absent(_) | What::Unusable(..)));
+    shown.or(findings.first()).map_or(ErrorName::NoSession, of)
 }
 
 fn cure(step: &AttachLun, findings: &[Finding]) -> String {
@@ -330,12 +347,14 @@ pub fn await_disk(run: &Run<'_>, path: &DiskLink, limit: Span) -> anyhow::Result
     })?;
     match settled {
         Some(disks) => Ok(format!("{path} is {}", disks.join(", "))),
-        None if locate::disks_of_device(run.host, &device)?.is_empty() => bail!(
+        None if locate::disks_of_device(run.host, &device)?.is_empty() => fail!(
+            DeviceAbsent,
             "{path} is not there, and has not come within {limit} (`boot.attach_timeout`): attach the disk to this machine, or correct `device.path` \
              (see `ls -l {}`)",
             path.path().parent()
         ),
-        None => bail!(
+        None => fail!(
+            DiskNotProcessed,
             "{path} is attached, but udev has not processed its disk within {limit}; see `multipath -ll` and `journalctl -u systemd-udevd`"
         ),
     }

@@ -5,12 +5,12 @@ use crate::{
     guard,
     machine::{Aside, Effect, Machine, Source},
 };
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use node::{
     authority::{Authority, Record},
     layout::RETURNING,
 };
-use terms::AbsPath;
+use terms::{AbsPath, require};
 
 /// Exchanges the data directory for one that holds only the file `member`, and fences it. At no moment is there a directory in
 /// which etcd could begin without data.
@@ -29,8 +29,9 @@ pub fn bar(machine: &mut dyn Machine, at: &AbsPath) -> anyhow::Result<String> {
 /// Whoever opened the data since the look for users would go on writing to it.
 fn rests(machine: &dyn Machine, aside: Aside) -> anyhow::Result<()> {
     let users = machine.users(&aside.path().parse()?)?;
-    ensure!(
+    require!(
         users.is_empty(),
+        FilesOpen,
         "{} opened the data while it was moved out of the way: end it first",
         users.join(", ")
     );
@@ -59,7 +60,12 @@ const SEED: u64 = 0;
 /// Moves barred data to where a rollback stages its copy. The record names it as authoritative.
 pub fn unbar(machine: &mut dyn Machine, generation: u64) -> anyhow::Result<String> {
     let record = guard::rolled_back(machine)?;
-    ensure!(record.generation == generation, "the record is of generation {} now", record.generation);
+    require!(
+        record.generation == generation,
+        RecordChanged,
+        "the record is of generation {} now",
+        record.generation
+    );
     machine.perform(&Effect::Unbar { generation })?;
     Ok(format!("the data lies in {RETURNING}/{generation}"))
 }

@@ -5,8 +5,8 @@ use crate::{
     guard,
     machine::{self, Effect, Machine, Place},
 };
-use anyhow::ensure;
 use plan::step::{Claim, WatchLun};
+use terms::require;
 
 /// Looks at the LUN twice. Each look comes from the device.
 pub fn watch(machine: &mut dyn Machine, step: &WatchLun) -> anyhow::Result<String> {
@@ -23,8 +23,9 @@ pub fn watch(machine: &mut dyn Machine, step: &WatchLun) -> anyhow::Result<Strin
         guard::stamp_is(step.stamp.is_none(), "somebody uses the LUN")?;
         return Ok("nobody has used the LUN meanwhile".into());
     };
-    ensure!(
+    require!(
         step.stamp.as_ref() == Some(&found),
+        LunUsedElsewhere,
         "another computer uses the LUN: its use counter has moved to {} meanwhile. Stop etcd there first",
         found.activations
     );

@@ -4,8 +4,9 @@ use crate::{
     guard,
     machine::{self, Effect, Machine, Place, Source},
 };
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use node::{authority::Record, layout::RECORD};
+use terms::require;
 
 /// Writes the record, and says what it says.
 pub fn write(machine: &mut dyn Machine, record: Record) -> anyhow::Result<String> {
@@ -39,7 +40,7 @@ pub fn take_back(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<S
     guard::record_is(now.clone().take_back() == *record, "the commit stays")?;
     let stamp = machine::stamp(machine, Place::Staging)?;
     guard::same_moment(machine, &now, &stamp)?;
-    ensure!(stamp.is_unused(), "the LUN was used: the commit stays");
+    require!(stamp.is_unused(), LunUsedElsewhere, "the LUN was used: the commit stays");
     write(machine, record.clone())
 }
 

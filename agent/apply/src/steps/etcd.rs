@@ -8,14 +8,14 @@ use crate::{
     users::{self, User},
     watcher::Watcher,
 };
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::Context as _;
 use config::{Config, Runtime, parked};
 use hands::{Door, Request, Requester};
 use host::{Host, cri, filelock, manifest, process, systemd};
 use node::{KUBELET, authority::Authority, layout::ETCD_STOPPED};
 use plan::step::StartEtcd;
 use std::time::{Duration, Instant};
-use terms::AbsPath;
+use terms::{AbsPath, fail, named};
 
 /// etcd ends within one request time-out after SIGTERM. systemd's own limit of 90 s is reached before this one.
 const STOP_LIMIT: Duration = Duration::from_secs(180);
@@ -94,7 +94,7 @@ pub fn end_others(run: &mut Run<'_>, pod: &EtcdPod) -> anyhow::Result<()> {
     }
     let database = node::database(&etcd.data_dir);
     if let Some(holder) = filelock::lock_holders(host, database.as_path())?.first() {
-        bail!("{holder} has opened {database} again, after etcd had ended");
+        fail!(FilesOpen, "{holder} has opened {database} again, after etcd had ended");
     }
     run.ending = pod.ask_to_end(host, &OTHERS)?;
     tracing::debug!("asked {} processes of the other containers of etcd's pod to end", run.ending.len());
@@ -114,9 +114,11 @@ pub fn await_pod_end(
 }
 
 fn written_again(path: &AbsPath) -> anyhow::Error {
-    anyhow!(
+    named!(
+        ManifestReturned,
         "{path} was written again after it had been moved aside, and the kubelet starts etcd from it: let the rollout end (`oc get etcd cluster`), and try again"
     )
+    .into()
 }
 
 /// A look at who uses the data directory.
@@ -190,7 +192,8 @@ impl PodEnd<'_> {
             }
             is_away()?;
             if Instant::now() >= deadline {
-                bail!(
+                fail!(
+                    PodStillRuns,
                     "the containers {} of etcd's pod still run after {} s, with its manifest moved aside: see `crictl ps` and `journalctl -u {KUBELET}`",
                     left.join(", "),
                     POD_STOP_LIMIT.as_secs()
@@ -221,7 +224,7 @@ fn wait_until_free(
         is_away()?;
         if Instant::now() >= deadline {
             let names: Vec<_> = users.into_iter().map(|user| user.name).collect();
-            bail!("{} still uses {data_dir}: end it first", names.join(", "));
+            fail!(FilesOpen, "{} still uses {data_dir}: end it first", names.join(", "));
         }
         // A look at every process costs much more than to wait for these, and etcd's neighbours need the processor.
         let pids: Vec<_> = users.iter().filter_map(|user| user.pid).collect();
@@ -260,7 +263,8 @@ fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
     let deadline = Instant::now() + START_LIMIT;
     while filelock::lock_holders(host, database.as_path())?.is_empty() {
         if Instant::now() >= deadline {
-            bail!(
+            fail!(
+                EtcdNotStarted,
                 "etcd has not opened {database} within {} s: see `crictl ps -a` and `journalctl -u {KUBELET}`",
                 START_LIMIT.as_secs()
             );

@@ -1,13 +1,13 @@
 //! The fence: the directory beneath the mount point is without data and immutable.
 
 use crate::machine::{Aside, Effect, Machine, Source};
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use hands::looks;
 use host::{Host, dir, inode};
 use node::{authority::Authority, layout::BAR};
 use plan::Refusal;
 use std::os::fd::OwnedFd;
-use terms::{AbsPath, RecordedFingerprint};
+use terms::{AbsPath, RecordedFingerprint, fail, require};
 
 /// Makes the directory beneath the mount point immutable, with nothing in it but [`BAR`].
 ///
@@ -33,7 +33,7 @@ fn finish_retiring(machine: &mut dyn Machine) -> anyhow::Result<()> {
     let (generation, at) = (record.generation, aside.path());
     let data: AbsPath = at.parse()?;
     let users = machine.users(&data)?;
-    ensure!(users.is_empty(), "{} has files open in {at}: end it first", users.join(", "));
+    require!(users.is_empty(), FilesOpen, "{} has files open in {at}: end it first", users.join(", "));
     let copied = match record.fingerprint {
         Some(RecordedFingerprint::Ours(copied)) => copied,
         Some(RecordedFingerprint::Older(_)) => bail!(Refusal::OlderFingerprint { generation, at }),
@@ -61,10 +61,10 @@ pub fn bar(host: &Host, at: &AbsPath) -> anyhow::Result<()> {
 /// Makes a directory immutable that holds nothing but [`BAR`].
 pub fn make_immutable(host: &Host, at: &AbsPath) -> anyhow::Result<()> {
     let place = inode::beneath(host, at)?.with_context(|| format!("{at} has gone"))?;
-    ensure!(is_barred(&place, at)?, "{at} is empty: only a barred directory is fenced");
+    require!(is_barred(&place, at)?, NotFenced, "{at} is empty: only a barred directory is fenced");
     inode::set_immutable(&place, true).with_context(|| format!("making {at} immutable"))?;
     let kept = inode::is_immutable(&place)? == Some(true);
-    ensure!(kept, "the filesystem of {at} took the immutable flag and has not kept it");
+    require!(kept, NotFenced, "the filesystem of {at} took the immutable flag and has not kept it");
     Ok(())
 }
 
@@ -73,7 +73,7 @@ pub fn is_barred(place: &OwnedFd, at: &AbsPath) -> anyhow::Result<bool> {
     let names = dir::names(place)?;
     let barred = looks::is_barred(place, &names)?;
     if !barred && !names.is_empty() {
-        bail!("{at} holds {}: only an empty directory is fenced", names.join(", "));
+        fail!(NotEmpty, "{at} holds {}: only an empty directory is fenced", names.join(", "));
     }
     Ok(barred)
 }

@@ -5,12 +5,12 @@ use crate::{
     guard,
     machine::{Effect, Machine},
 };
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use hands::Request;
 use host::udev::Monitor;
 use plan::step::Format;
 use std::time::{Duration, Instant};
-use terms::{FsUuid, Wwid};
+use terms::{FsUuid, Wwid, fail};
 
 /// The time for udev to see the new filesystem's label. udev's own limit for an event is 180 s
 /// (systemd-udevd.service(8)).
@@ -50,7 +50,7 @@ pub fn format_on_node(run: &Run<'_>, step: &Format) -> anyhow::Result<String> {
         .with_context(|| format!("announcing the new filesystem on {}", lun.device))?;
     let label_seen = || locate::carries_label(run.host, &lun.device, label).map(|seen| seen.then_some(()));
     if monitor.wait_until(run.host, Instant::now() + LABEL_LIMIT, label_seen)?.is_none() {
-        bail!("udev has not seen the label {label} on {} in time", lun.device);
+        fail!(DiskNotProcessed, "udev has not seen the label {label} on {} in time", lun.device);
     }
     Ok(format!("{} is XFS {uuid}", lun.device))
 }

@@ -1,11 +1,11 @@
 //! A LUN that has grown at the target: the multipath map, and the filesystem in use.
 
 use crate::{context::Run, guard};
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use host::{Host, block, multipath, staging, tree, xfs};
 use plan::step::Grow;
 use std::time::Duration;
-use terms::Bytes;
+use terms::{Bytes, require};
 
 /// `xfs_growfs` writes the headers of the new allocation groups and the superblocks, a few blocks each.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -13,8 +13,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub fn resize_map(host: &Host, map: &str, to: Bytes) -> anyhow::Result<String> {
     multipath::resize(host, map)?;
     let now = block::disk(host, map)?.context("the map has gone")?.size;
-    ensure!(
+    require!(
         now >= to,
+        NotGrown,
         "{map} has {now} after `multipathd resize map`, and its paths have {to}: see `multipath -ll`"
     );
     Ok(format!("{map} has {now}"))
@@ -24,16 +25,17 @@ pub fn resize_map(host: &Host, map: &str, to: Bytes) -> anyhow::Result<String> {
 pub fn grow(run: &Run<'_>, step: &Grow) -> anyhow::Result<String> {
     let Grow { at, wwid, to, .. } = step;
     let lun = guard::data_is_on_lun(run, at)?;
-    ensure!(lun.wwid.known() == Some(wwid), "the LUN on {at} is {} now, not {wwid}", lun.wwid);
-    ensure!(
+    require!(lun.wwid.known() == Some(wwid), MountChanged, "the LUN on {at} is {} now, not {wwid}", lun.wwid);
+    require!(
         !lun.silent,
+        NotGrown,
         "LUN {wwid} does not answer now: see that its target is reachable, then run `etcd-lun apply`"
     );
-    ensure!(lun.least_size() >= *to, "LUN {wwid} has {} now, not {to}", lun.least_size());
+    require!(lun.least_size() >= *to, NotGrown, "LUN {wwid} has {} now, not {to}", lun.least_size());
     let root = tree::open(&run.host.root.locate(at.as_path()))?;
     let before = staging::space(&root)?.size;
     let said = xfs::grow(run.host, at, LIMIT)?;
     let now = staging::space(&root)?.size;
-    ensure!(now > before, "xfs_growfs left the filesystem on {at} at {before}: {said}");
+    require!(now > before, NotGrown, "xfs_growfs left the filesystem on {at} at {before}: {said}");
     Ok(format!("the filesystem on {at} has {now}, was {before}"))
 }

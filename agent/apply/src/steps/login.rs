@@ -1,7 +1,7 @@
 //! Discovery, node records, login and logout.
 
 use crate::{context::Run, cures, guard, watcher::Waiting};
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::Context as _;
 use config::{Discovery, record_settings};
 use hands::{Door, Request, Requester};
 use host::{
@@ -11,7 +11,7 @@ use host::{
 use node::{ISCSID, ISCSID_SOCKET, layout::RUNTIME_DIR};
 use plan::step::LogIn;
 use std::time::{Duration, Instant};
-use terms::{ChapAlg, Iqn, Portal, Session, Span};
+use terms::{ChapAlg, ErrorName, Iqn, Named, Portal, Session, Span, fail};
 use unit::HANDS_DIR;
 
 /// The settings of node records that neither the config nor the credentials determine.
@@ -48,7 +48,7 @@ pub fn log_out(run: &Run<'_>, sid: u32) -> anyhow::Result<String> {
         // iscsiadm reads the interface of a session that it ends.
         use_interface(run, &iscsi.initiator)?;
     }
-    iscsi::log_out(run.host, sid).map_err(|error| anyhow!(cures::iscsi(error)))?;
+    iscsi::log_out(run.host, sid).map_err(cures::iscsi)?;
     Ok(format!("session {sid} is gone"))
 }
 
@@ -112,7 +112,7 @@ pub fn log_in(run: &mut Run<'_>, step: &LogIn) -> anyhow::Result<String> {
         if !in_at.is_empty() {
             for (portal, error) in failures {
                 run.watcher.noted(&format!(
-                    "no session at portal {portal}, but the login works at another: {}",
+                    "no session at portal {portal}, but the login works at another: {:#}",
                     cures::iscsi(error)
                 ));
             }
@@ -125,7 +125,8 @@ pub fn log_in(run: &mut Run<'_>, step: &LogIn) -> anyhow::Result<String> {
         if !transient || left <= PAUSE {
             return Err(all_failed(step, failures, transient));
         }
-        let why: Vec<_> = failures.into_iter().map(|(_, error)| cures::iscsi(error)).collect();
+        let why: Vec<_> =
+            failures.into_iter().map(|(_, error)| format!("{:#}", cures::iscsi(error))).collect();
         waiting.note(run.watcher, &why.join("; "), left);
         run.host.pause(PAUSE).context("waiting for the target")?;
     }
@@ -164,10 +165,12 @@ fn rounds_of(step: &LogIn) -> impl Iterator<Item = &[Portal]> {
 }
 
 fn all_failed(step: &LogIn, failures: Vec<(&Portal, IscsiError)>, transient: bool) -> anyhow::Error {
-    let said: Vec<_> = failures.into_iter().map(|(_, error)| cures::iscsi(error)).collect();
+    // The first portal comes first in the config.
+    let name = failures.iter().find_map(|(_, error)| error.name()).unwrap_or(ErrorName::NoSession);
+    let said: Vec<_> = failures.into_iter().map(|(_, error)| format!("{:#}", cures::iscsi(error))).collect();
     let patience =
         if transient { format!(" within {} (`boot.attach_timeout`)", step.limit) } else { String::new() };
-    anyhow!("no session to {}{patience}: {}", step.target, said.join("; "))
+    name.says(format_args!("no session to {}{patience}: {}", step.target, said.join("; "))).into()
 }
 
 /// Session, or discovery, record and login, at some portals.
@@ -248,7 +251,8 @@ fn ready_iscsid(door: &Door<'_>) -> anyhow::Result<()> {
         return Ok(());
     }
     if !socket.exists() && !daemon.exists() {
-        bail!(
+        fail!(
+            NoIscsid,
             "neither {ISCSID_SOCKET} nor {ISCSID} is known to systemd: install iscsi-initiator-utils (Debian: open-iscsi)"
         );
     }
@@ -263,7 +267,8 @@ fn wait_logged_in(run: &Run<'_>, step: &LogIn, deadline: Instant) -> anyhow::Res
             return Ok(());
         }
         if Instant::now() >= deadline {
-            bail!(
+            fail!(
+                NoSession,
                 "the session to {} does not come up within {} (`boot.attach_timeout`): see that the target answers this node, \
                  and `journalctl -u {ISCSID}`",
                 step.target,

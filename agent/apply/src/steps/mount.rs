@@ -6,7 +6,7 @@ use crate::{
 };
 use anyhow::{Context as _, ensure};
 use plan::step::MountData;
-use terms::AbsPath;
+use terms::{AbsPath, require};
 
 /// Verifies the LUN in a mount of this run's own, keeps that while PID 1 mounts the same device for etcd, and verifies again.
 pub fn mount(machine: &mut dyn Machine, step: &MountData) -> anyhow::Result<String> {
@@ -56,7 +56,11 @@ pub fn unmount_shut_down(machine: &mut dyn Machine, unit: &str, at: &AbsPath) ->
     let record = machine::record(machine)?;
     guard::says_lun(&record)?;
     guard::fenced_beneath(machine.is_fenced(at)?, at, "the filesystem stays mounted")?;
-    ensure!(machine.is_shut_down(at)?, "the filesystem at {at} has not shut down: it stays mounted");
+    require!(
+        machine.is_shut_down(at)?,
+        MountChanged,
+        "the filesystem at {at} has not shut down: it stays mounted"
+    );
     guard::etcd_is_at_rest(machine, at)?;
     machine.perform(&Effect::Unmount { unit: unit.into(), data_dir: at.clone(), until: Free::Filesystem })?;
     Ok(format!("{at} is unmounted, and fenced"))

@@ -1,11 +1,10 @@
 //! Paths of portals that the config does not name, and node records that an earlier release left.
 
 use crate::{context::Run, guard};
-use anyhow::bail;
 use host::{Host, block, iscsi, multipath};
 use plan::step::{AddPath, RemovePath};
 use std::time::{Duration, Instant};
-use terms::{Iqn, Portal};
+use terms::{Iqn, Portal, fail};
 
 /// How long the kernel may take to gain or let go of a path. multipathd gives the map a new table at once, or when its queue is
 /// empty.
@@ -33,7 +32,7 @@ fn await_path(host: &Host, map: &str, path: &str, held: bool) -> anyhow::Result<
     let deadline = Instant::now() + LIMIT;
     while block::disk(host, path)?.is_some_and(|disk| !disk.holders.is_empty()) != held {
         if Instant::now() >= deadline {
-            bail!("multipathd has left {path} as it was in {map}: see `multipath -ll`");
+            fail!(PathStays, "multipathd has left {path} as it was in {map}: see `multipath -ll`");
         }
         host.pause(Duration::from_millis(100))?;
     }

@@ -10,7 +10,7 @@ use crate::{
     unmount::unmount_at,
     users::{self, Beside, User},
 };
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow};
 use config::{Config, Runtime, parked};
 use hands::{Door, looks::mounted_on, manifest_error};
 use host::{
@@ -27,7 +27,7 @@ use std::{
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
-use terms::{AbsPath, Bytes};
+use terms::{AbsPath, Bytes, require};
 
 /// A process that only looks, such as `du` or our own health check, has gone after this time.
 const LINGER: Duration = Duration::from_secs(10);
@@ -234,8 +234,9 @@ fn try_on(host: &Host, at: &AbsPath, way: Way) -> anyhow::Result<()> {
     inode::remove_attribute(&marked, mark).context("removing an extended attribute")?;
     let fenced = dir::open(&scratch, fence)?;
     inode::set_immutable(&fenced, true).context("setting the immutable flag")?;
-    ensure!(
+    require!(
         dir::make_file(&fenced, "intruder").is_err(),
+        NotFenced,
         "the filesystem of {at} takes the immutable flag, and lets files be made in such a directory: put it on XFS or ext4"
     );
     inode::exchange_for_immutable(&scratch, data, &scratch, fence).context("exchanging two directories")?;

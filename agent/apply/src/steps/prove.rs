@@ -11,7 +11,7 @@ use crate::{
     machine::{Effect, Machine},
     users,
 };
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use host::{
     process::Asked,
     tree::{self, Audit, Summary, TreeError},
@@ -22,7 +22,7 @@ use std::{
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
-use terms::{AbsPath, Bytes, Fingerprint};
+use terms::{AbsPath, Bytes, Fingerprint, named, require};
 
 /// A container that does not end when it is asked takes its grace period of 30 s, and there is time to read the copy once more. It
 /// was read before etcd was stopped, so this second reading may not keep the member away for longer.
@@ -58,8 +58,7 @@ pub fn prove_on_node(run: &mut Run<'_>, from: &AbsPath, way: Way, afresh: bool) 
     if afresh && way == Way::ToLun {
         stage::remount(run)?;
     }
-    let summary =
-        settle(run, from, way)?.with_context(|| format!("the copy on {way} differs from {from}"))?;
+    let summary = settle(run, from, way)?;
     run.evidence = Evidence::Proven(copied.proven(&summary, way));
     Ok(described(&summary))
 }
@@ -78,9 +77,10 @@ pub fn still_holds(run: &Run<'_>, source: &OwnedFd) -> anyhow::Result<Fingerprin
         }
     };
     let now = tree::settle(source, &copy, run.ledger()?, &run.host.interrupt)
-        .context("the data or its copy has changed since they were compared")?;
-    ensure!(
+        .with_context(|| named!(DataChanged, "the data or its copy has changed since they were compared"))?;
+    require!(
         now.fingerprint == proof.fingerprint(),
+        DataChanged,
         "the data or its copy has changed since they were compared"
     );
     Ok(proof.fingerprint())
@@ -95,22 +95,26 @@ pub fn prove_provisionally_on_node(run: &mut Run<'_>, from: &AbsPath, way: Way) 
         Ok(begun) => begun,
         Err(why) => return Ok(not_yet(&why)),
     };
-    let summary = match settle(run, from, way)? {
-        Err(error) if error.is_a_change() => return Ok(not_yet(&error.to_string())),
-        summary => summary.with_context(|| format!("the copy on {way} differs from {from}"))?,
+    let summary = match settle(run, from, way) {
+        Ok(summary) => summary,
+        Err(error) => match error.downcast_ref::<TreeError>() {
+            Some(change) if change.is_a_change() => return Ok(not_yet(&change.to_string())),
+            _ => return Err(error),
+        },
     };
     let read = audit(run, &Destination::open(run, from, way)?, AUDIT_LIMIT, &|| pod_ends(run))?;
     run.evidence = Evidence::Provisional(begun.proven(&summary, way));
     Ok(format!("{}; {read}", described(&summary)))
 }
 
-fn settle(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Result<Summary, TreeError>> {
+fn settle(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Summary> {
     let to = Destination::open(run, from, way)?;
     if way != Way::ToLun {
         users::nobody_in(run.host, &to.path)?;
     }
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
-    Ok(tree::settle(&source, &to.root, run.ledger()?, &run.host.interrupt))
+    tree::settle(&source, &to.root, run.ledger()?, &run.host.interrupt)
+        .with_context(|| format!("the copy on {way} differs from {from}"))
 }
 
 /// Whether containers of etcd's pod have not ended yet, as far as this run knows: without a list of those that it has asked, as at

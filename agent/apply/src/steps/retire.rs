@@ -4,9 +4,9 @@ use crate::{
     guard,
     machine::{Aside, Effect, Machine, Source},
 };
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use plan::step::Retire;
-use terms::AbsPath;
+use terms::{AbsPath, named, require};
 
 /// Moves the data to `retired/<generation>` by one atomic exchange.
 ///
@@ -20,8 +20,9 @@ pub fn retire(machine: &mut dyn Machine, step: &Retire) -> anyhow::Result<String
         Some(copied) => {
             guard::no_users_beneath(machine, from)?;
             let found = machine.fingerprint(&data, copied.seed)?;
-            ensure!(
+            require!(
                 found == copied,
+                DataChanged,
                 "{from} has changed: its fingerprint is {found} now, and that of the copy is {copied}"
             );
             copied
@@ -46,9 +47,9 @@ pub fn put_aside(
 ) -> anyhow::Result<()> {
     machine.perform(&Effect::PutAside { data: data.clone(), aside })?;
     if let Err(error) = rests(machine) {
-        machine
-            .perform(&Effect::PutBack { data: data.clone(), aside })
-            .with_context(|| format!("{error:#}; the data of {data} lies in {} now", aside.path()))?;
+        machine.perform(&Effect::PutBack { data: data.clone(), aside }).with_context(|| {
+            named!(DataLiesElsewhere, "{error:#}; the data of {data} lies in {} now", aside.path())
+        })?;
         return Err(error.context(format!("the data is back in {data}")));
     }
     machine.perform(&Effect::MarkAside { data: data.clone(), aside })?;
@@ -62,14 +63,17 @@ fn rests(machine: &dyn Machine, aside: Aside, was_read: bool) -> anyhow::Result<
     // authoritative.
     let path = aside.path().parse()?;
     let users = machine.users(&path)?;
-    ensure!(
+    require!(
         users.is_empty(),
+        FilesOpen,
         "{} opened the data while it was moved out of the way: end it first",
         users.join(", ")
     );
     let data = Source::Dir(path);
     match was_read {
-        true => machine.unchanged(&data).context("the data has changed while it was moved out of the way"),
+        true => machine
+            .unchanged(&data)
+            .with_context(|| named!(DataChanged, "the data has changed while it was moved out of the way")),
         false => machine.still_holds(&data).map(drop),
     }
 }

@@ -5,11 +5,11 @@ use crate::{
     guard,
     machine::{Effect, Machine, Source},
 };
-use anyhow::{Context as _, bail, ensure};
+use anyhow::Context as _;
 use host::{Host, dir, inode, tree};
 use node::layout::{BAR, RETURNING, RETURNING_MARK};
 use std::os::fd::OwnedFd;
-use terms::{AbsPath, RecordedFingerprint};
+use terms::{AbsPath, RecordedFingerprint, fail, require};
 
 /// Opens the directory at `path` for a rollback's copy. If an earlier try has not made it, this makes it with the
 /// owner, mode and label of `like`.
@@ -31,17 +31,23 @@ pub fn shelve(host: &Host, path: &AbsPath, like: &OwnedFd) -> anyhow::Result<Own
 /// Puts the proven copy into the place of the fence.
 pub fn put_in_place(machine: &mut dyn Machine, at: &AbsPath, generation: u64) -> anyhow::Result<String> {
     let record = guard::rolled_back(machine)?;
-    ensure!(record.generation == generation, "the record is of generation {} now", record.generation);
+    require!(
+        record.generation == generation,
+        RecordChanged,
+        "the record is of generation {} now",
+        record.generation
+    );
     guard::nothing_is_mounted(machine, at)?;
     guard::no_users_beneath(machine, at)?;
     let copy: AbsPath = format!("{RETURNING}/{generation}").parse()?;
     let Some(RecordedFingerprint::Ours(proven)) = record.fingerprint else {
-        bail!("the record has no fingerprint of {copy} that this version can compare")
+        fail!(RecordChanged, "the record has no fingerprint of {copy} that this version can compare")
     };
     if machine.proof() != Some(proven) {
         let found = machine.fingerprint(&Source::Dir(copy.clone()), proven.seed)?;
-        ensure!(
+        require!(
             found == proven,
+            DataChanged,
             "{copy} has changed: its fingerprint is {found} now, which is not that of the proven copy"
         );
     }

@@ -4,12 +4,12 @@ use crate::{
     context::Run,
     machine::{Effect, Machine},
 };
-use anyhow::{anyhow, bail};
 use config::Runtime;
 use node::{ActiveState, KUBELET};
 use observe::{NotServing, Serving};
 use plan::step::{AwaitMember, StopEtcd};
 use std::time::{Duration, Instant};
+use terms::fail;
 
 /// Stops etcd. By hand this asks the other members again, right before, and a leader hands over.
 pub fn stop(machine: &mut dyn Machine, step: &StopEtcd) -> anyhow::Result<String> {
@@ -73,15 +73,17 @@ pub fn await_member(run: &mut Run<'_>, step: &AwaitMember) -> anyhow::Result<Str
         if let Runtime::StaticPod { manifest } = &run.config.etcd.runtime
             && ActiveState::from(run.door.unit(KUBELET)?.active_state.as_str()).is_stopped()
         {
-            bail!(
+            fail!(
+                EtcdNotStarted,
                 "{KUBELET} does not run, so nobody starts etcd from {manifest}: run `systemctl start {KUBELET}`, then this again"
             );
         }
         if Instant::now() >= deadline {
-            return Err(anyhow!(
+            fail!(
+                MemberNotServing,
                 "etcd was started, and its member does not serve after {}: {waits_for}; see etcd's log and `etcd-lun status`, and wait longer with `cluster.serve_timeout`",
                 step.limit
-            ));
+            );
         }
         let so_far = waits_for.so_far();
         if so_far != said {

@@ -5,7 +5,7 @@ use crate::{
     guard,
     machine::{self, Effect, Machine, Place},
 };
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use host::{block, dir, inode, staging::Staging};
 use node::{
     authority::{LunUse, Record, Stamp},
@@ -13,6 +13,7 @@ use node::{
 };
 use plan::step::Mark;
 use std::os::fd::OwnedFd;
+use terms::fail;
 
 /// Removes the stamp of the staged LUN: it holds no copy any more.
 pub fn unstamp(machine: &mut dyn Machine) -> anyhow::Result<String> {
@@ -140,7 +141,8 @@ pub fn read_back(staging: &Staging, stamp: &Stamp) -> anyhow::Result<()> {
         None => "no stamp",
         Some(_) => "another stamp",
     };
-    bail!(
+    fail!(
+        StorageLosesWrites,
         "{} holds {holds}, though it has reported that the new one is written: the disk, or its target, loses writes. etcd must not run on it: have the storage checked, its write caches first, or take another LUN",
         staging.node().display()
     )

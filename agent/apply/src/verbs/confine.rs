@@ -1,7 +1,7 @@
 //! SELinux: the policy module in the policy store, and labels on disk.
 
 use crate::guard;
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow};
 use config::{Backing, Config, Device};
 use hands::looks;
 use host::{
@@ -12,7 +12,7 @@ use host::{
 use node::{InForce, authority::Authority, layout::RUNTIME_DIR};
 use policy::PolicyInput;
 use std::{io, os::fd::OwnedFd};
-use terms::AbsPath;
+use terms::{AbsPath, fail, named, require};
 use unit::HANDS_DIR;
 
 /// What was installed or removed.
@@ -38,8 +38,9 @@ pub fn install<'a>(
         store::install(host, policy::MODULE, &module.text, policy::PRIORITY)
             .map_err(why_not)
             .context("putting the policy module into the policy store")?;
-        ensure!(
+        require!(
             observe::in_force(host, &module)? == InForce::Right,
+            PolicyNotInstalled,
             "semodule installed the module, but the policy in force doesn't have it: does another module named {} have a higher priority (`semodule -lfull`)?",
             policy::MODULE
         );
@@ -79,7 +80,8 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     let record = looks::record(host)?;
     let on_lun = record.is_some_and(|record| record.authority == Authority::Lun);
     if on_lun && config.lun.data_label() == policy::DATA_LABEL {
-        bail!(
+        fail!(
+            PolicyInUse,
             "etcd's data is on the LUN, which is mounted with a label that only the policy module defines, so the module stays: run `etcd-lun rollback` first"
         );
     }
@@ -126,9 +128,8 @@ fn why_not(error: impl Into<anyhow::Error>) -> anyhow::Error {
     let error = error.into();
     let read_only = error.to_string().contains("Read-only file system");
     if read_only {
-        return error.context(
-            "the policy store is read-only: put the module into the image (`etcd-lun render policy`, then `semodule --install` in its build)",
-        );
+        return error.context(named!(PolicyNotInstalled,
+            "the policy store is read-only: put the module into the image (`etcd-lun render policy`, then `semodule --install` in its build)"));
     }
     error
 }

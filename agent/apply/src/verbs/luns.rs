@@ -7,7 +7,7 @@ use crate::{
     steps::{login, look},
     watcher::Silent,
 };
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use config::{Config, Iscsi};
 use hands::{Door, Request};
 use host::{
@@ -21,7 +21,7 @@ use observe::secrets::Secrets;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::{Duration, Instant};
-use terms::{Bytes, LunNumber, Portal, Session, Wwid};
+use terms::{Bytes, LunNumber, Portal, Session, Wwid, fail};
 
 /// What one portal shows.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -70,7 +70,10 @@ pub fn luns(
 ) -> anyhow::Result<Vec<PortalLuns>> {
     let host = door.host;
     let Some(iscsi) = config.backing.iscsi() else {
-        bail!("the config has a [device] and no [target]: `ls -l /dev/disk/by-id` shows this node's disks");
+        fail!(
+            Usage,
+            "the config has a [device] and no [target]: `ls -l /dev/disk/by-id` shows this node's disks"
+        );
     };
     let _lock = take_lock(door).context("making sure that no apply runs")?;
     // As `apply` does: without a name of the node's own iscsid ends at once, until systemd stops starting it for its socket.
@@ -105,7 +108,7 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
             ));
         }
         if let Err(error) = login::try_portal(run, &plan::single_log_in(iscsi, portal.clone()), portal)? {
-            return Ok(nothing(cures::iscsi(error)));
+            return Ok(nothing(format!("{:#}", cures::iscsi(error))));
         }
     }
     let Some(session) = here()? else {

@@ -1,7 +1,7 @@
 //! Deleting retired data, when a person asks for it.
 
 use crate::{alone::take_lock, outcome::Failure, users};
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use config::Config;
 use hands::Door;
 use host::{Host, dir, inode, tree};
@@ -10,7 +10,7 @@ use node::{
     layout::{RETIRED, RETIRED_MARK},
 };
 use observe::{Asked, Viewpoint};
-use terms::AbsPath;
+use terms::{AbsPath, require};
 
 /// Deletes the retired data of a generation, and returns what it was. A dry run only checks whether it may be deleted.
 pub fn delete(
@@ -33,8 +33,9 @@ fn remove(host: &Host, name: &str) -> anyhow::Result<()> {
     let retired: AbsPath = RETIRED.parse()?;
     let shelf = tree::open(&host.root.locate(retired.as_path()))?;
     let mark = inode::attribute(dir::open(&shelf, name)?, RETIRED_MARK)?;
-    ensure!(
+    require!(
         mark.as_deref() == Some(name.as_bytes()),
+        DataChanged,
         "{retired}/{name} has lost its mark: it is not deleted"
     );
     users::nobody_in(host, &retired.join(name))?;

@@ -6,7 +6,7 @@ use crate::{
     exit::Exit,
     output::{print_err, print_err_part, print_out},
 };
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use clap::Args;
 use host::{Host, via::Via};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use std::{
     path::Path,
     time::{Duration, Instant},
 };
-use terms::Span;
+use terms::{Span, fail};
 
 /// `pool apply`
 #[derive(Debug, Args)]
@@ -35,11 +35,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How long a node may refuse because of its cluster. A run whose terminal has closed goes on, and its member is away for as long
 /// as a restart takes.
 const PASSING_LIMIT: Duration = Duration::from_secs(2 * 60);
-/// The refusals that may be over when such a run has ended.
-const PASSING: [&str; 2] = ["cluster-unknown", "no-quorum"];
-
-/// The refusal of a node whose entry has `migrate = false`.
-const HELD: &str = "migration-off";
 
 /// What a node would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +44,7 @@ enum Intent {
     Held,
     /// So many steps, as far as they can be planned.
     Steps(usize),
-    /// It refuses for a reason that may pass ([`PASSING`]).
+    /// It refuses for a reason that may pass ([`PASSING_LIMIT`]).
     NotNow(String),
     /// It refuses, or does not answer.
     Cannot(String),
@@ -62,9 +57,15 @@ fn intent(answer: Result<String, String>) -> Intent {
         refused: Option<Refused>,
         message: Option<String>,
     }
+    /// By its name: a refusal of another version may have other fields.
     #[derive(Deserialize)]
-    struct Refused {
-        refusal: String,
+    #[serde(tag = "refusal", rename_all = "kebab-case")]
+    enum Refused {
+        ClusterUnknown,
+        NoQuorum,
+        MigrationOff,
+        #[serde(other)]
+        Other,
     }
     #[derive(Deserialize)]
     struct Steps {
@@ -77,12 +78,12 @@ fn intent(answer: Result<String, String>) -> Intent {
     match serde_json::from_str(&text) {
         Ok(Printed { plan: Some(Steps { steps }), .. }) if steps.is_empty() => Intent::Nothing,
         Ok(Printed { plan: Some(Steps { steps }), .. }) => Intent::Steps(steps.len()),
-        Ok(Printed { refused: Some(Refused { refusal }), message: Some(message), .. })
-            if PASSING.contains(&refusal.as_str()) =>
-        {
-            Intent::NotNow(message)
-        }
-        Ok(Printed { refused: Some(Refused { refusal }), .. }) if refusal == HELD => Intent::Held,
+        Ok(Printed {
+            refused: Some(Refused::ClusterUnknown | Refused::NoQuorum),
+            message: Some(message),
+            ..
+        }) => Intent::NotNow(message),
+        Ok(Printed { refused: Some(Refused::MigrationOff), .. }) => Intent::Held,
         Ok(Printed { message: Some(message), .. }) => Intent::Cannot(message),
         Ok(Printed { .. }) | Err(_) => Intent::Cannot("it printed no plan".into()),
     }
@@ -149,16 +150,17 @@ pub(crate) fn apply(file: Option<&Path>, options: &ApplyOptions) -> Result<(), E
         }
     }
     if !cannot.is_empty() {
-        return Err(Exit::Error(anyhow!(
+        fail!(
+            PoolCannotBegin,
             "no node was changed, because {} cannot be moved (see above); fix that, or choose nodes with --node",
             cannot.join(", ")
-        )));
+        );
     }
     for (at, node) in waiting.iter().enumerate() {
         let before = Progress { done: at, of: waiting.len() };
         await_whole(&host, via, node).with_context(|| before.stopped(node))?;
         if !options.yes && !is_confirmed(node, before)? {
-            return Err(Exit::Error(anyhow!("{}: that was the answer", before.stopped(node))));
+            fail!(PoolStopped, "{}: that was the answer", before.stopped(node));
         }
         move_one(&host, via, node, before)?;
     }
@@ -224,10 +226,11 @@ fn move_one(host: &Host, via: &Via, node: &str, before: Progress) -> Result<(), 
         Some(Intent::Cannot(why) | Intent::NotNow(why)) => why,
         Some(Intent::Steps(_) | Intent::Held) | None => "it is not done there".to_owned(),
     };
-    Err(Exit::Error(anyhow!(
+    fail!(
+        PoolStopped,
         "`etcd-lun apply` on {node} ended with {ended}, and now: {now}; {before}, no further node was touched. Look at {node} \
          (`etcd-lun status`), then run this again"
-    )))
+    )
 }
 
 /// Waits until each member of the cluster is healthy, as this node's etcd sees it.
@@ -240,10 +243,11 @@ fn await_whole(host: &Host, via: &Via, node: &str) -> anyhow::Result<()> {
             return Ok(());
         };
         if begun.elapsed() >= WHOLE_LIMIT {
-            return Err(anyhow!(
+            fail!(
+                PoolNotWhole,
                 "the cluster is not whole, as {node} sees it, for {}: {why}",
                 Span(WHOLE_LIMIT)
-            ));
+            );
         }
         if told != why {
             print_err(&format!("{node}: waiting until the cluster is whole: {why}"));
@@ -256,6 +260,7 @@ fn await_whole(host: &Host, via: &Via, node: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plan::{ClusterRefusal, Refusal};
 
     #[test]
     fn plans_of_nodes() {
@@ -268,11 +273,18 @@ mod tests {
         let refused =
             r#"{"version":1,"refused":{"refusal":"lun-not-blank"},"message":"refused [lun-not-blank]: why"}"#;
         assert_eq!(said(refused), Intent::Cannot("refused [lun-not-blank]: why".into()));
-        let passing = r#"{"version":1,"refused":{"refusal":"cluster-unknown"},"message":"refused [cluster-unknown]: why"}"#;
-        assert_eq!(said(passing), Intent::NotNow("refused [cluster-unknown]: why".into()));
-        let held = plan::Refusal::MigrationOff { entry: "hostname = \"a\"".into() };
-        let held = serde_json::json!({ "version": 1, "refused": held, "message": "refused" });
-        assert_eq!(said(&held.to_string()), Intent::Held);
+        let printed = |refusal: Refusal| {
+            serde_json::json!({ "version": 1, "refused": refusal, "message": "why" }).to_string()
+        };
+        let missing = String::new();
+        for passing in [
+            ClusterRefusal::ClusterUnknown { found: "x".into() },
+            ClusterRefusal::NoQuorum { voters: 3, needed: 2, healthy: 1, missing },
+        ] {
+            assert_eq!(said(&printed(passing.into())), Intent::NotNow("why".into()));
+        }
+        let held = Refusal::MigrationOff { entry: "hostname = \"a\"".into() };
+        assert_eq!(said(&printed(held)), Intent::Held);
         assert_eq!(said(r#"{"version":1}"#), Intent::Cannot("it printed no plan".into()));
         assert_eq!(intent(Err("gone".into())), Intent::Cannot("no answer: gone".into()));
     }

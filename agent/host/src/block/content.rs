@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{Host, root::at as at_path, xfs::Superblock};
 use std::{collections::BTreeSet, io};
-use terms::FsUuid;
+use terms::{ErrorName, FsUuid, Named};
 
 /// The content of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +106,12 @@ pub enum ClearError {
         /// The reason.
         source: io::Error,
     },
+}
+
+impl Named for ClearError {
+    fn name(&self) -> Option<ErrorName> {
+        matches!(self, Self::Foreign { .. }).then_some(ErrorName::LunChanged)
+    }
 }
 
 /// Clears what an interrupted `mkfs.xfs` left of a filesystem of this UUID. After that the device is blank, and

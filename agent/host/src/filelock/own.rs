@@ -11,7 +11,7 @@ use std::{
     io,
     os::unix::fs::OpenOptionsExt,
 };
-use terms::AbsPath;
+use terms::{AbsPath, ErrorName, Named};
 
 /// An exclusive lock, held until dropped.
 ///
@@ -41,6 +41,12 @@ pub enum LockError {
         /// The reason.
         source: io::Error,
     },
+}
+
+impl Named for LockError {
+    fn name(&self) -> Option<ErrorName> {
+        matches!(self, Self::Held { .. }).then_some(ErrorName::AnotherRun)
+    }
 }
 
 impl Lock {

@@ -2,7 +2,7 @@
 
 use crate::{ExecError, Output, exec::one_line};
 use std::io;
-use terms::{AbsPath, Chap, Iqn, Portal};
+use terms::{AbsPath, Chap, ErrorName, Iqn, Named, Portal};
 
 /// One row for each code: variant, code, meaning, and whether the same call may succeed a moment later although nothing
 /// was changed.
@@ -154,6 +154,19 @@ pub enum IscsiError {
         /// The record that it is missing in.
         file: AbsPath,
     },
+}
+
+impl Named for IscsiError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(match self {
+            Self::Exit { .. } => ErrorName::IscsiadmFailed,
+            Self::NotAnnounced { .. } => ErrorName::TargetNotAnnounced,
+            Self::Unresolved { .. } => ErrorName::PortalWithoutAddress,
+            Self::UnknownAlg { .. } => ErrorName::UnknownAlgorithm,
+            Self::Exec { source, .. } => return source.name(),
+            Self::Io { .. } | Self::Unexpected { .. } => return None,
+        })
+    }
 }
 
 impl IscsiError {

@@ -5,7 +5,7 @@ use crate::{
     root::{absent_is_none, at},
 };
 use std::{fs, io, path::Path, time::Duration};
-use terms::AbsPath;
+use terms::{AbsPath, ErrorName, Named};
 
 /// A rebuild of the policy takes 8 to 17 s of processor time on a server, and emulated servers are slower.
 const REBUILD_LIMIT: Duration = Duration::from_secs(600);
@@ -26,6 +26,16 @@ pub enum InstallError {
         "the policy store has another text of module {0} than was given to semodule: somebody else has installed one; find out who, then run this again"
     )]
     Other(String),
+}
+
+impl Named for InstallError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(match self {
+            Self::Other(_) => ErrorName::PolicyNotInstalled,
+            Self::Exec(error) => return error.name(),
+            Self::Io(_) => return None,
+        })
+    }
 }
 
 /// Installs a module in the store, where it replaces one with the same name and priority, and loads the new policy. Then the

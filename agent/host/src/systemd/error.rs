@@ -2,6 +2,7 @@
 
 use crate::exec::one_line;
 use std::{io, time::Duration};
+use terms::{ErrorName, Named};
 use zbus::DBusError as _;
 
 /// Why a request to PID 1 failed.
@@ -67,6 +68,15 @@ pub enum SystemdError {
         /// The answer of the bus or of PID 1.
         said: String,
     },
+}
+
+impl Named for SystemdError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(match self {
+            Self::Interrupted { .. } => ErrorName::Interrupted,
+            _ => ErrorName::SystemdFailed,
+        })
+    }
 }
 
 /// Why work failed without an error reply.

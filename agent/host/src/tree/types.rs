@@ -1,7 +1,7 @@
 //! The results of reading a tree: a summary, or the error.
 
 use std::{fmt, io};
-use terms::{Bytes, Fingerprint};
+use terms::{Bytes, ErrorName, Fingerprint, Named};
 
 /// How much of a file is read at a time: large enough to be fast on any disk.
 pub(super) const CHUNK: usize = 1 << 20;
@@ -79,6 +79,19 @@ pub enum TreeError {
     /// This process was asked to stop.
     #[error("interrupted while reading files")]
     Interrupted,
+}
+
+impl Named for TreeError {
+    fn name(&self) -> Option<ErrorName> {
+        Some(match self {
+            Self::Changing { .. } => ErrorName::BeingWritten,
+            Self::Mounted { .. } => ErrorName::MountChanged,
+            Self::Different { .. } => ErrorName::CopyDiffers,
+            Self::NotKept { .. } => ErrorName::StorageLosesWrites,
+            Self::Interrupted => ErrorName::Interrupted,
+            Self::Unreadable { .. } | Self::Unwritable { .. } | Self::Unsupported { .. } => return None,
+        })
+    }
 }
 
 impl TreeError {

@@ -17,7 +17,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             stage.migrate()?;
             killed(stage)?;
             stage.node.ok("cd /var/lib/etcd && fallocate -l $(($(df --output=avail -B1 . | tail -n 1) - 100000000)) filler")?;
-            check(&stage.agent("bench")?, failed("bench-no-room", &["/var/lib/etcd", "95", "122.1MiB"]))?;
+            check(&stage.agent("bench")?, failed("bench-place", &["/var/lib/etcd", "95", "122.1MiB"]))?;
             stage.node.ok("rm /var/lib/etcd/filler")?;
             stage.is_on_lun()?;
             stage.node.ok("systemctl stop etcd var-lib-etcd.mount")?;

@@ -118,7 +118,7 @@ fn mounts_something_else(stage: &mut Stage) -> Result<()> {
         bail!("what failed the verification is still mounted: {output}");
     }
     let values = ["/var/lib/etcd", "var-lib-etcd.mount", &*other];
-    check(&output, failed("mounted-other-device", &values).in_step("mount-data"))?;
+    check(&output, failed("mount-not-accepted", &values).in_step("mount-data"))?;
     stage.is_down_without_lun()?;
     stage.node.run("timeout 45 systemctl start etcd.service")?;
     stage.is_down_without_lun()?;

@@ -20,7 +20,7 @@ const COMMITTED: &str = r#"grep -q '"authority": *"lun"' /var/lib/etcd-lun/autho
 fn last_moment(stage: &mut Stage) -> Result<()> {
     // No extended attribute that is set is there afterwards. The last one of these calls before the commit makes the stamp.
     let output = stage.node.run(&traced("fsetxattr:retval=0", ""))?;
-    check(&output, failed("stamp-lost", &[]).in_step("stamp"))?;
+    check(&output, failed("storage-loses-writes", &[]).in_step("stamp"))?;
     stage.is_untouched()?;
 
     // The commit is made, and the local data is about to be moved out of the way. Somebody starts etcd, which acknowledges a
@@ -37,7 +37,7 @@ fn last_moment(stage: &mut Stage) -> Result<()> {
     ))?;
     let said = stage.node.ok("until [ -e /run/code ]; do sleep 1; done; cat /run/said /run/code")?;
     // Who still has the data open is looked for before the data is compared.
-    let is_back = failed("data-changed", &["/var/lib/etcd"]).or_named("data-back").in_step("retire");
+    let is_back = failed("data-changed", &["/var/lib/etcd"]).in_step("retire");
     if !said.ends_with("\n1") {
         bail!("the run should have ended with 1: {said}");
     }

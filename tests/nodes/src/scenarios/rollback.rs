@@ -125,7 +125,7 @@ fn killed(stage: &mut Stage) -> Result<()> {
     // An administrator interrupts the rollback. It must then start etcd on the LUN at once and by itself.
     let (output, _) =
         held::at_the_last_copy(stage, "rollback", scene::LIMIT, || stage.node.ok("pkill -INT -x etcd-lun"))?;
-    check(&output, failed("interrupted-reading", &[]).or_named("interrupted-step"))?;
+    check(&output, failed("interrupted", &[]))?;
     stage.is_on_lun()?;
     let planned = verbs::planned(&stage.node, "rollback --dry-run")?;
     let said = verbs::json(&stage.node, "rollback")?;

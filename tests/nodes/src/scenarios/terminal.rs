@@ -105,14 +105,14 @@ fn followed(stage: &mut Stage) -> Result<()> {
         }
         // What runs, and the step that it is at: also for somebody who only looks.
         stage.node.ok("etcd-lun status | grep 'last run  *UNDER WAY.*`etcd-lun apply`, \\[[0-9]'")?;
-        let not_followed = failed("not-followed", &["etcd-lun apply", "/var/lib/etcd"]);
+        let not_followed = failed("another-run", &["etcd-lun apply", "/var/lib/etcd"]);
         check(&stage.agent("rollback --no-follow")?, not_followed)?;
         let interrupted = stage.node.run("timeout --preserve-status -s INT 4 etcd-lun apply")?;
         check(&interrupted, failed("following-ended", &["etcd-lun apply"]))?;
         stage.node.ok("cp /run/etcd-lun/run /run/kept; echo garbage >/run/etcd-lun/run")?;
-        check(&stage.agent("apply")?, failed("run-unreadable", &["/run/etcd-lun/run"]))?;
+        check(&stage.agent("apply")?, failed("another-run", &["/run/etcd-lun/run"]))?;
         stage.node.ok("sed 's/\"version\":1/\"version\":7/' /run/kept >/run/etcd-lun/run")?;
-        check(&stage.agent("apply")?, failed("run-unreadable", &["/run/etcd-lun/run", "7"]))?;
+        check(&stage.agent("apply")?, failed("another-run", &["/run/etcd-lun/run", "7"]))?;
         stage.node.ok(&format!(
             "cp /run/kept /run/etcd-lun/run; pgrep -x etcd-lun; (sleep 3; {RELEASE}) >/dev/null 2>&1 &"
         ))?;
@@ -178,7 +178,7 @@ fn interrupted_and_killed(stage: &mut Stage) -> Result<()> {
             stage.node.run_within("etcd-lun apply", scene::LIMIT)
         })?;
         if signal == "INT" {
-            let interrupted = failed("interrupted-reading", &[]).or_named("interrupted-step");
+            let interrupted = failed("interrupted", &[]);
             check(&run, interrupted)?;
             check(&follower, interrupted)?;
             stage.is_untouched()?;
