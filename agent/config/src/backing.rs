@@ -96,7 +96,7 @@ impl Backing {
         }
     }
 
-    /// What to examine when the LUN is slow, for messages.
+    /// The parts to examine when the LUN is slow, for messages.
     pub fn storage(&self) -> &'static str {
         match self {
             Self::Iscsi(_) => "the target and the network to it",

@@ -24,7 +24,7 @@ pub(super) fn each_node_once(entries: &[NodeTable], errors: &mut Errors) {
     }
 }
 
-/// Whether these are two entries of one node. That is an error already, and what else both have says no more.
+/// Returns true if these are two entries of one node. That is an error already, and what else both have says no more.
 fn is_repeated(one: &NodeTable, other: &NodeTable) -> bool {
     !ptr::eq(one, other) && named(one).name.eq_ignore_ascii_case(&named(other).name)
 }
@@ -93,7 +93,7 @@ const OWN: &str = "a name of its own for each node";
 const OWN_OF_LIST: &str =
     "the node's own name, as the target's access list has it, such as \"iqn.1994-05.com.redhat:master0\"";
 
-/// Whether a pattern gives this name to another node.
+/// Returns true if a pattern gives this name to another node.
 fn given_to_another(name: &Iqn, entry: &NodeTable, nodes: &[(&InitiatorName, &NodeTable)]) -> Option<String> {
     let named = entry.hostname.as_ref()?;
     nodes.iter().find_map(|(other, by)| {
@@ -103,8 +103,8 @@ fn given_to_another(name: &Iqn, entry: &NodeTable, nodes: &[(&InitiatorName, &No
     })
 }
 
-/// Whether an earlier pattern gives the same name. A host that both match has no entry. Two hosts with the same short name would
-/// have one initiator name.
+/// Returns true if an earlier pattern gives the same name. A host that both match has no entry. Two hosts with the same
+/// short name would have one initiator name.
 fn given_twice(
     name: &InitiatorName,
     entry: &NodeTable,

@@ -142,7 +142,7 @@ fn files(entries: &[NodeTable]) -> Vec<&str> {
     entries.iter().map(|entry| entry.written_in.path.as_str()).collect()
 }
 
-/// What holds for the entries of any storage.
+/// Checks the rules for the entries of any storage.
 fn check_together(entries: &[NodeTable], errors: &mut Errors) {
     entries.iter().for_each(|entry| named_once(entry, errors));
     each_node_once(entries, errors);

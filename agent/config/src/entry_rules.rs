@@ -11,7 +11,7 @@ use super::{
 };
 use terms::{DiskLink, Iqn};
 
-/// What the entries are for. It decides which keys an entry needs.
+/// The storage of the entries. It decides which keys an entry needs.
 #[derive(Debug)]
 pub(super) enum Kind<'a> {
     /// LUNs of a target.
@@ -22,7 +22,7 @@ pub(super) enum Kind<'a> {
     Unknown,
 }
 
-/// What an entry must fit at a target.
+/// The properties of a target that an entry must fit.
 #[derive(Debug)]
 pub(super) struct AtTarget<'a> {
     /// The target's name, if the config has one.
@@ -187,7 +187,7 @@ fn absent(
     }
 }
 
-/// Whether an entry has exactly one name.
+/// Returns true if an entry has exactly one name.
 pub(super) fn is_named(entry: &NodeTable) -> bool {
     entry.hostname.is_some() != entry.machine_id.is_some()
 }

@@ -18,7 +18,7 @@ pub enum ConfigError {
         line: usize,
         /// The column in characters, counted from 1.
         column: usize,
-        /// What `toml` says.
+        /// The message of `toml`.
         said: String,
         /// The line with a caret below, each after a line break; empty if it may hold a secret.
         excerpt: String,
@@ -54,9 +54,9 @@ pub enum ConfigError {
         key: &'static str,
         /// The file and line of the value, or the config as a whole.
         place: Spot,
-        /// What was found.
+        /// The finding.
         found: String,
-        /// What is valid.
+        /// The valid values.
         expected: &'static str,
     },
     /// No `[[node]]` entry matches this host.
@@ -71,7 +71,7 @@ pub enum ConfigError {
         machine_id: String,
         /// All entries.
         tried: Vec<String>,
-        /// What an entry needs besides the node's name.
+        /// The keys that an entry needs besides the node's name.
         wanted: &'static str,
     },
     /// No `[[node]]` entry has the name that was asked for.
@@ -119,7 +119,7 @@ pub enum ConfigError {
     Secret {
         /// Which secret: its key and where it comes from.
         what: String,
-        /// What is wrong with it.
+        /// Its fault.
         why: String,
     },
     /// Two errors or more. None of them is this variant. See [`ConfigError::each`].
@@ -196,7 +196,7 @@ impl ConfigError {
         }
     }
 
-    /// The same error, with the place where somebody has to correct it.
+    /// Returns this error with the place where somebody has to correct it.
     pub(super) fn at(mut self, whereabouts: impl FnOnce(&str) -> Option<Line>) -> Self {
         if let Self::Value { key, place, .. } | Self::Missing { key, place, .. } = &mut self
             && *place == Spot::Whole

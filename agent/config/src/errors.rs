@@ -13,23 +13,23 @@ impl Errors {
         self.0.extend(error.into_each());
     }
 
-    /// What was made, or nothing and its error is added.
+    /// Returns the value, or nothing and its error is added.
     pub fn take<T>(&mut self, made: Result<T, ConfigError>) -> Option<T> {
         made.map_err(|error| self.add(error)).ok()
     }
 
-    /// Whether there is no error.
+    /// Returns true if there is no error.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The same errors, each with its place in the config.
+    /// Returns the errors, each with its place in the config.
     pub fn placed(self, place: impl Fn(ConfigError) -> ConfigError) -> Self {
         Self(self.0.into_iter().map(place).collect())
     }
 
-    /// What was made, if no check found an error. Else the errors in the order of these files and their lines, each once, and then
-    /// those without a line. There is always one where nothing was made.
+    /// Returns the value, if no check found an error. Else the errors in the order of these files and their lines, each
+    /// once, and then those without a line. There is always one where nothing was made.
     pub fn finish<T>(self, files: &[&str], made: Option<T>) -> Result<T, ConfigError> {
         match made {
             Some(made) if self.is_empty() => Ok(made),
@@ -37,7 +37,7 @@ impl Errors {
         }
     }
 
-    /// What [`Self::finish`] gives where there is an error.
+    /// Returns the errors of [`Self::finish`].
     pub fn error(self, files: &[&str]) -> ConfigError {
         let Self(mut found) = self;
         let file = |path: &str| files.iter().position(|file| *file == path);

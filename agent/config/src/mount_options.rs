@@ -25,7 +25,7 @@ const OTHER_LABELS: [&str; 3] = ["defcontext=", "fscontext=", "rootcontext="];
 /// The option that gives every file of a filesystem one SELinux label (mount(8)).
 pub const CONTEXT: &str = "context=";
 
-/// What the kernel shows of an option in `mountinfo` (kernel `fs/proc_namespace.c`, and `xfs_fs_show_options` in
+/// The form of an option in `mountinfo` (kernel `fs/proc_namespace.c`, and `xfs_fs_show_options` in
 /// `fs/xfs/xfs_super.c`). None for an option that it does not show, or shows in another form: mount(8) keeps `x-systemd.…` and
 /// `defaults` to itself, and XFS prints `allocsize=` in another unit.
 fn shown_as(option: &str) -> Option<&str> {
@@ -63,7 +63,7 @@ pub fn not_in_effect<'a>(asked: impl IntoIterator<Item = &'a str>, shown: &[Stri
     asked.into_iter().filter(is_missing).collect()
 }
 
-/// Whether the config refuses an option, or a text that is none.
+/// Returns true if the config refuses an option, or a text that is none.
 pub(super) fn is_refused(option: &str) -> bool {
     let plain = |c: char| c.is_ascii_graphic() && c != ',' && c != '%';
     option.is_empty()

@@ -3,7 +3,7 @@
 use super::{timeouts::NOT_IN_USE, words::Digests};
 use terms::Span;
 
-/// What a node record says of the time-outs and of the checksums, by open-iscsi's keys.
+/// The lines of a node record for the time-outs and the checksums, by open-iscsi's keys.
 pub fn record_settings(
     noop_interval: Span,
     noop_timeout: Span,

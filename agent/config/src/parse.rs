@@ -42,7 +42,7 @@ pub(super) fn tables(sources: &[Source]) -> Result<(Tables, Vec<NodeTable>), Con
     Ok((tables, entries))
 }
 
-/// What is known of a text with an error.
+/// The knowledge about a text with an error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Certain {
     /// Nothing: it is not TOML.

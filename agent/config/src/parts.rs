@@ -24,11 +24,11 @@ pub struct Target {
     pub timeouts: Timeouts,
     /// The checksums of a session; none if iscsid.conf decides.
     pub digests: Option<Digests>,
-    /// Whether dm-multipath must combine the paths to the portals.
+    /// True if dm-multipath must combine the paths to the portals.
     pub multipath: bool,
-    /// Whether iscsid refuses to log out a session in use.
+    /// True if iscsid refuses to log out a session in use.
     pub safe_logout: bool,
-    /// Whether the array shows each LUN to one initiator only.
+    /// True if the array shows each LUN to one initiator only.
     pub lun_masking: bool,
     /// Credentials for sessions.
     pub chap: Option<ChapSource>,
@@ -41,7 +41,7 @@ pub struct Target {
 pub struct EtcdConfig {
     /// etcd's data directory.
     pub data_dir: AbsPath,
-    /// What runs etcd.
+    /// The runtime of etcd.
     pub runtime: Runtime,
 }
 
@@ -67,7 +67,7 @@ pub struct ClusterConfig {
     pub endpoints: Vec<ClientUrl>,
     /// The certificates for HTTPS.
     pub certificates: Certificates,
-    /// Whether this member is stopped although the others cannot do without it.
+    /// True if this member is stopped although the others cannot do without it.
     pub without_quorum: bool,
     /// How long a run by hand waits until the member serves again.
     #[serde(serialize_with = "form::as_written")]
@@ -75,7 +75,7 @@ pub struct ClusterConfig {
     pub serve_timeout: Span,
 }
 
-/// What runs etcd.
+/// The runtime of etcd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runtime {
@@ -113,8 +113,8 @@ pub struct NodeEntry {
 }
 
 impl Target {
-    /// Whether a node uses several paths. Where the config asks for multipath, a daemon that has stopped is a fault and
-    /// changes nothing: otherwise the records would differ from the config until it runs again.
+    /// Returns true if a node uses several paths. Where the config asks for multipath, a daemon that has stopped is a
+    /// fault and changes nothing: otherwise the records would differ from the config until it runs again.
     pub fn has_paths(&self, multipathd_runs: bool) -> bool {
         (self.multipath || multipathd_runs) && self.portals.len() > 1
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::fmt;
 use terms::{Iqn, TermError, TextVisitor};
 
-/// What becomes the host name in an initiator name.
+/// The placeholder for the host name in an initiator name.
 const HOST_NAME: &str = "{hostname}";
 
 /// Before the node's network has a name for it, a node has this one (systemd-hostnamed.service(8)).
@@ -15,7 +15,7 @@ const NO_NAME_YET: &str = "localhost";
 pub enum InitiatorName {
     /// The name itself.
     Whole(Iqn),
-    /// What is before and after the host name, in an entry with a pattern.
+    /// The parts before and after the host name, in an entry with a pattern.
     OfHost {
         /// Before it.
         before: String,
@@ -79,17 +79,17 @@ impl Serialize for InitiatorName {
     }
 }
 
-/// Whether a host name of an entry is a pattern.
+/// Returns true if a host name of an entry is a pattern.
 pub(super) fn is_pattern(name: &str) -> bool {
     name.contains('*')
 }
 
-/// Whether a text can be a host name of an entry.
+/// Returns true if a text can be a host name of an entry.
 pub(super) fn is_name_or_pattern(text: &str) -> bool {
     is_host_name(&text.replace('*', "a"))
 }
 
-/// Whether a text can be a node's host name.
+/// Returns true if a text can be a node's host name.
 pub fn is_host_name(name: &str) -> bool {
     let label = |label: &str| {
         let plain = label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
@@ -98,14 +98,15 @@ pub fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.strip_suffix('.').unwrap_or(name).split('.').all(label)
 }
 
-/// Whether the name of an entry, or its pattern, means this host. A short name means a host with any domain, and the other way
-/// round. Two different fully qualified names never match. A `*` is any text without a dot, also none.
+/// Returns true if the name of an entry, or its pattern, means this host. A short name means a host with any domain,
+/// and the other way round. Two different fully qualified names never match. A `*` is any text without a dot, also
+/// none.
 pub(super) fn matches(wanted: &str, hostname: &str) -> bool {
     let is_nameless = hostname.is_empty() || is_pattern(wanted) && short(hostname) == NO_NAME_YET;
     !is_nameless && names_meet(wanted, hostname)
 }
 
-/// Whether one host can have both names. Each may be a pattern.
+/// Returns true if one host can have both names. Each may be a pattern.
 pub(super) fn names_meet(one: &str, other: &str) -> bool {
     let [one, other] = [one, other].map(|name| name.trim_end_matches('.').to_ascii_lowercase());
     if !(one.contains('.') && other.contains('.')) {
@@ -116,7 +117,7 @@ pub(super) fn names_meet(one: &str, other: &str) -> bool {
     ones.len() == others.len() && labels.all(|(one, other)| meet(one.as_bytes(), other.as_bytes()))
 }
 
-/// Whether two hosts with these names can have the same short name.
+/// Returns true if two hosts with these names can have the same short name.
 pub(super) fn short_names_meet(one: &str, other: &str) -> bool {
     meet(short(one).as_bytes(), short(other).as_bytes())
 }
@@ -125,7 +126,7 @@ fn short(name: &str) -> String {
     name.split('.').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Whether some text fits both patterns.
+/// Returns true if some text fits both patterns.
 fn meet(one: &[u8], other: &[u8]) -> bool {
     // For each end of `other`: whether some text fits it and the end of `one` that was looked at so far.
     let mut fits: Vec<bool> =

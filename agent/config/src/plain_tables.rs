@@ -100,7 +100,7 @@ impl Default for LunConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Boot {
-    /// What waits for the LUN: `"etcd"`, only etcd; or `"kubelet"`, the kubelet and CRI-O as well.
+    /// The services that wait for the LUN: `"etcd"`, only etcd; or `"kubelet"`, the kubelet and CRI-O as well.
     pub gate: Gate,
     /// How long `apply` waits for the login and for the LUN, at boot and by hand. With `gate = "etcd"`, a boot after the migration
     /// waits for 30 s at most, so that the kubelet starts. The service tries again every 20 s.

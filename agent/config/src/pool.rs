@@ -70,7 +70,7 @@ impl Pool {
         Ok(Config { backing, etcd, cluster, lun, boot, health, node })
     }
 
-    /// What is legal in this config and probably a mistake. For `config check`.
+    /// Returns the settings that are legal and probably a mistake. For `config check`.
     pub fn warnings(&self) -> Vec<String> {
         let options = self.lun.mount_options.iter().filter_map(|option| mount_options::warning(option));
         let mut found: Vec<_> = options.map(|said| format!("`lun.mount_options`: {said}")).collect();
@@ -150,7 +150,7 @@ impl Pool {
         self
     }
 
-    /// Whether the config has an entry for a node with this name.
+    /// Returns true if the config has an entry for a node with this name.
     pub fn knows(&self, name: &str) -> bool {
         entry::choose(&self.storage, &self.entries, name, name).is_ok()
     }

@@ -92,7 +92,7 @@ fn portals(written: Option<&[Portal]>) -> Result<Vec<Portal>, ConfigError> {
     Ok(portals.to_vec())
 }
 
-/// What a directory would have to be to hold etcd's data; none for one that can.
+/// Returns the fault of a directory that cannot hold etcd's data; none for one that can.
 fn unusable(dir: &str) -> Option<&'static str> {
     if dir.ends_with("/member") {
         return Some("the directory above it, which etcd has as --data-dir");

@@ -91,14 +91,14 @@ pub(super) struct TargetTable {
     /// the next log-in on.
     #[schemars(example = &"crc32c")]
     pub digests: Option<Digests>,
-    /// Whether dm-multipath must combine the paths to all portals. Then `apply` moves no data to the LUN without multipathd and
-    /// its map, `health` reports what a map needs, the MachineConfig brings multipathd's settings (`render multipath`), and each
-    /// `[[node]]` needs its `wwid`. Without it the portals are all used where multipathd runs.
+    /// True if dm-multipath must combine the paths to all portals. Then `apply` moves no data to the LUN without multipathd and
+    /// its map, `health` reports what a map needs, the MachineConfig brings multipathd's settings (`render multipath`), and
+    /// each `[[node]]` needs its `wwid`. Without it the portals are all used where multipathd runs.
     pub multipath: bool,
-    /// Whether iscsid refuses to log out a session whose disk is mounted or held, whoever asks (`iscsid.safe_logout = Yes`). It
+    /// True if iscsid refuses to log out a session whose disk is mounted or held, whoever asks (`iscsid.safe_logout = Yes`). It
     /// protects etcd's session from a log-out by another program that uses the same target, and holds for every session of the
-    /// node. A unit and a drop-in of `iscsid.service` bring the setting; the node's own iscsid.conf stays as it is. It counts from
-    /// the next start of iscsid on.
+    /// node. A unit and a drop-in of `iscsid.service` bring the setting; the node's own iscsid.conf stays as it is. It counts
+    /// from the next start of iscsid on.
     pub safe_logout: bool,
     /// Says that the array shows each LUN to one initiator only (LUN masking). A `[[node]]` with a pattern of host names requires
     /// it: without masking two new nodes could see one blank LUN, and both would use it.
@@ -191,7 +191,8 @@ pub(super) struct ChapTable {
 pub(super) struct EtcdTable {
     /// etcd's data directory.
     pub data_dir: AbsPath,
-    /// What runs etcd: `"static-pod"`, the kubelet from a manifest, as on OpenShift; or `"systemd"`, a service unit. Required.
+    /// The runtime of etcd: `"static-pod"`, the kubelet from a manifest, as on OpenShift; or `"systemd"`, a service
+    /// unit. Required.
     #[schemars(example = "static-pod")]
     pub runtime: Option<RuntimeName>,
     /// etcd's unit, with `runtime = "systemd"`.
@@ -208,7 +209,7 @@ impl Default for EtcdTable {
     }
 }
 
-/// What runs etcd.
+/// The runtime of etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum RuntimeName {

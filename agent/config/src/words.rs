@@ -33,7 +33,7 @@ impl Digests {
     }
 }
 
-/// What waits for the LUN at boot.
+/// The services that wait for the LUN at boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Gate {

@@ -43,7 +43,7 @@ pub struct Direct {
     pub data_dir: AbsPath,
     /// The options of the mount that etcd gets.
     pub mount_options: Vec<String>,
-    /// What runs etcd.
+    /// The runtime of etcd.
     pub runtime: Runtime,
 }
 
@@ -207,7 +207,8 @@ impl Direct {
         }
     }
 
-    /// What PID 1 says of units. Of the units that one starts, only etcd-lun's own are anyone's business.
+    /// Returns the states of units that PID 1 reports. Of the units that one starts, only etcd-lun's own are anyone's
+    /// business.
     fn states(&self, host: &Host, units: &[AskedUnit]) -> Vec<SaidOfUnit> {
         let mount = self.mount_unit();
         let name = |unit: &AskedUnit| match unit {
@@ -335,8 +336,8 @@ fn start_iscsid(host: &Host) -> anyhow::Result<()> {
     Ok(systemd::start(host, unit, ISCSID_LIMIT)?)
 }
 
-/// What PID 1 says of units, in this order. If the bus or systemd does not answer, it is not asked for the rest: each question
-/// could take as long.
+/// Returns the states of units from PID 1, in this order. If the bus or systemd does not answer, it is not asked for
+/// the rest: each question could take as long.
 fn states(host: &Host, names: &[&str]) -> Vec<Result<Unit, String>> {
     let text = |error| format!("{:#}", anyhow::Error::from(error));
     let mut found: Vec<_> = match systemd::units(host, names) {

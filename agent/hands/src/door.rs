@@ -69,12 +69,12 @@ impl<'a> Door<'a> {
         }
     }
 
-    /// What PID 1 says of a unit.
+    /// The state of a unit.
     pub fn unit(&self, name: &str) -> Result<Unit, UnitUnknown> {
         self.units(&[name]).of(name)
     }
 
-    /// What PID 1 says of these units, all asked for by one request.
+    /// Returns the states of these units, from one request to PID 1.
     pub fn units(&self, names: &[&str]) -> Units<'_> {
         let said = self.states(names).unwrap_or_else(|error| {
             let why = UnitUnknown(format!("{error:#}"));
@@ -124,7 +124,7 @@ fn is_confined(host: &Host) -> io::Result<bool> {
 #[error("{0}")]
 pub struct UnitUnknown(String);
 
-/// What PID 1 says of units: of some it has said so already, and of others it is asked.
+/// The states of units from PID 1: of some it has said so already, and of others it is asked.
 #[derive(Debug)]
 pub struct Units<'a> {
     door: &'a Door<'a>,
@@ -132,7 +132,7 @@ pub struct Units<'a> {
 }
 
 impl Units<'_> {
-    /// What it says of one of them.
+    /// Returns the state of one of them.
     pub fn of(&self, name: &str) -> Result<Unit, UnitUnknown> {
         match self.said.iter().find(|(asked, _)| asked == name) {
             Some((_, said)) => said.clone(),
@@ -146,7 +146,7 @@ fn another() -> anyhow::Error {
         .into()
 }
 
-/// What stands for a unit in a request.
+/// The name of a unit in a request.
 fn asked(name: &str) -> AskedUnit {
     match KnownUnit::try_from(name.to_owned()) {
         Ok(known) => AskedUnit::Known(known),
@@ -190,7 +190,7 @@ mod tests {
         Config::load(&[Source { path: "config.toml".into(), text: text.into() }], "cafe", "a").unwrap()
     }
 
-    /// What is said of each unit, and the question.
+    /// Returns the answer for each unit, and the question.
     fn of_hands(name: &str, answer: &'static str, names: &[&str]) -> (Vec<String>, String) {
         let files = Files::new(name);
         files.put("sys/fs/selinux/enforce", "1");

@@ -28,7 +28,7 @@ pub fn is_barred(dir: &OwnedFd, names: &[String]) -> io::Result<bool> {
     Ok(names == [BAR] && dir::is_empty_file(dir, BAR)?)
 }
 
-/// What PID 1 has mounted on the data directory, if anything.
+/// Returns the mount of PID 1 on the data directory, if there is one.
 pub fn mounted_on(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Option<Mount>> {
     let mounts = mountinfo::of_pid1(host)?;
     Ok(mounts.into_iter().find(|mount| mount.mount_point == data_dir.as_str()))

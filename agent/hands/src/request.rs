@@ -21,7 +21,7 @@ pub enum Requester {
     Person,
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -105,7 +105,7 @@ pub enum Request {
     Withdraw,
     /// Starts etcd's unit, whose start limit may be reached.
     StartEtcd {
-        /// Whether the answer waits until it runs.
+        /// True if the answer waits until it runs.
         wait: bool,
     },
     /// Starts iscsid, or the socket that starts it.
@@ -184,15 +184,15 @@ impl From<KnownUnit> for String {
     }
 }
 
-/// What a request was answered with that was carried out.
+/// The answer to a request that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Said {
     /// It was done.
     Done,
-    /// What PID 1 says of the units, in the order of the request.
+    /// The states of the units, in the order of the request.
     Units(Vec<SaidOfUnit>),
-    /// Whether the system shuts down.
+    /// True if the system shuts down.
     Stopping(bool),
 }
 
@@ -209,7 +209,7 @@ pub enum NotDone {
 /// The answer on the socket.
 pub type Answer = Result<Said, NotDone>;
 
-/// What PID 1 says of a unit.
+/// The state of a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SaidOfUnit {

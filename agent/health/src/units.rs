@@ -51,7 +51,7 @@ fn start_problem(input: CheckInput<'_>, starters: &[Starter]) -> Option<String> 
                 "{name} does not require {}, though `boot.gate` is \"kubelet\": without the LUN it would start all the same; {RENDER}",
                 on.join(" and ")
             )),
-            // What holds is a link of an earlier release, which nobody keeps up to date.
+            // It is required by a link of an earlier release, which nobody keeps up to date.
             Some(drop_in) if !one.drop_in => {
                 Some(format!("the drop-in {} is missing: {RENDER}", drop_in.path()))
             }

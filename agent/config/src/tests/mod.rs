@@ -234,7 +234,7 @@ fn the_wwid_identifies_and_the_number_is_a_hint() {
     // One warning for all entries that have none.
     let warnings = nodes(GOOD).unwrap();
     assert!(warnings.len() == 1 && warnings[0].contains("none for master-0, so"), "{warnings:?}");
-    // The same number for two nodes is right where the array numbers the LUNs anew for each initiator, and nowhere else.
+    // One number for two nodes is right where the array numbers the LUNs anew for each initiator, and nowhere else.
     let third =
         "\n[[node]]\nhostname = \"master-9\"\ninitiator = \"iqn.1994-05.com.redhat:master9\"\nlun = 1\n";
     let warnings = nodes(&format!("{GOOD}{third}")).unwrap();

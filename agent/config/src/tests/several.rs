@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What all errors say.
+/// Returns the text of all errors.
 fn all(texts: &[&str]) -> Vec<String> {
     let sources: Vec<_> =
         texts.iter().enumerate().map(|(at, text)| source(&format!("{at}.toml"), text)).collect();
@@ -89,7 +89,7 @@ fn all_entries_in_a_config_that_is_right_otherwise() {
             "`node` in 0.toml, line 14: an entry with neither hostname nor machine_id, expected exactly one of the two",
         ],
     );
-    // What one node needs, it has. What it has not, it says together with the rest.
+    // The node has what it needs. It reports what it lacks together with the rest.
     let wrong = "[[node]]\nhostname = \"b\"\ninitiator = \"iqn.2024-02.a.b:c\"\n\
                  [[node]]\nhostname = \"c\"\npath = \"/dev/disk/by-id/virtio-etcd0\"\nlun = 1\n";
     assert!(load(&[GOOD, wrong], ID, "master-0").is_ok());

@@ -158,7 +158,7 @@ fn only_an_absent_manifest_is_a_wrong_key() {
     assert_eq!(manifest_error(other).to_string(), "opening x");
 }
 
-/// Whether the system shuts down is asked first.
+/// Asks first if the system shuts down.
 #[test]
 fn nothing_is_removed_from_a_node_that_stays_up() {
     let node = Node::unit("hands-up");
@@ -268,7 +268,7 @@ fn nothing_is_written_to_a_disk_but_what_the_record_announces() {
         }
     }
     node.record(WWID, false);
-    // What is on the disk is looked at here too: blkid, which is not on this machine, would be asked first.
+    // The content of the disk is looked at here too: blkid, which is not on this machine, would be asked first.
     assert!(format("sdb", &uuid).unwrap().contains("blkid"));
     assert_eq!(clear("sdb", &uuid), None);
     node.files.put("dev/sdb", &"something else".repeat(5_000));
