@@ -76,7 +76,7 @@ pub fn turn<'a>(door: &Door<'a>, verb: &str) -> anyhow::Result<Turn<'a>> {
     }
 }
 
-/// Whether a run holds the lock now.
+/// Returns true if a run holds the lock now.
 pub fn is_taken(host: &Host) -> anyhow::Result<bool> {
     match Lock::take(host, &lock_path()?) {
         Ok(_) => Ok(false),

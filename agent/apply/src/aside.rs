@@ -45,7 +45,7 @@ pub fn mark_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()>
         .with_context(|| format!("marking {} as ours", aside.path()))
 }
 
-/// Whether data lies there without our mark.
+/// Returns true if data lies there without our mark.
 pub fn is_unfinished(host: &Host, aside: Aside) -> anyhow::Result<bool> {
     let Some(data) = inode::beneath(host, &aside.path().parse()?)? else { return Ok(false) };
     let names = dir::names(&data)?;

@@ -67,7 +67,7 @@ impl Clock {
         }
     }
 
-    /// What it was; none if the run has not stopped etcd and started it.
+    /// The time; none if the run has not stopped etcd and started it.
     pub fn read(&self, written: u64) -> Option<Away> {
         (self.away.total > 0.0).then_some(Away { written, ..self.away })
     }

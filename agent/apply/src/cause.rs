@@ -18,7 +18,7 @@ pub(super) fn beside(run: &Run<'_>, error: anyhow::Error, since: kmsg::Mark) -> 
     }
 }
 
-/// What happened to the session and the LUN since then, and the cure; none if both are in order.
+/// Returns what happened to the session and the LUN since then, and the cure; none if both are in order.
 fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
     let place = run.config.backing.place();
     let sessions = locate::sessions_to_target(run.host, run.config).ok()?;

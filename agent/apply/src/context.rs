@@ -29,7 +29,7 @@ pub struct Run<'a> {
     pub staging: Option<Staging>,
     /// The directory on which the LUN is mounted for etcd. While it is open, the LUN stays mounted.
     pub held: Option<OwnedFd>,
-    /// What the device of the copy was seen to hold.
+    /// The blocks that the device of the copy was seen to hold.
     pub ledger: Option<Ledger>,
     /// How much the last copy has written with etcd stopped.
     pub written: u64,
@@ -89,7 +89,7 @@ impl<'a> Run<'a> {
         self.staging.take().ok_or_else(not_staged)
     }
 
-    /// What this run's passes have seen of the copy.
+    /// Returns the blocks that this run's passes have seen of the copy.
     pub fn ledger(&self) -> anyhow::Result<&Ledger> {
         self.ledger.as_ref().ok_or_else(|| anyhow!("nothing was copied in this run"))
     }

@@ -27,7 +27,7 @@ pub fn iscsi(error: IscsiError) -> anyhow::Error {
     }
 }
 
-/// What a person can do about an exit code of iscsiadm, if the code alone determines that.
+/// The cure for an exit code of iscsiadm, if the code alone determines that.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "most codes of open-iscsi's say nothing that a person could act on"
@@ -45,8 +45,9 @@ fn of_exit(exit: IscsiExit) -> Option<&'static str> {
             "see `systemctl status iscsid.socket iscsid.service`; iscsid needs an initiator name in \
              /etc/iscsi/initiatorname.iscsi",
         ),
-        // The same code is also returned when the target fails to authenticate itself in mutual CHAP, and when it knows none of the
-        // algorithms. LIO answers so to an initiator that offers CHAP, if it demands none (`authentication=0`).
+        // iscsiadm returns this code also when the target fails to authenticate itself in mutual CHAP, and when it
+        // knows none of the algorithms. LIO answers so to an initiator that offers CHAP, if it demands none
+        // (`authentication=0`).
         IscsiExit::FatalLogin => Some(
             "check `target.iqn`, mutual CHAP, that the target allows this node's initiator name, that it demands CHAP if the \
              config has it, that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5), and \

@@ -92,7 +92,7 @@ impl Evidence {
 }
 
 impl Copied {
-    /// What this pass has done: nobody has written to the source meanwhile.
+    /// Keeps the result of this pass: nobody has written to the source meanwhile.
     pub fn by(_: Moved) -> Self {
         Self(())
     }

@@ -386,7 +386,7 @@ pub fn data_is_local(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Resul
     Ok(())
 }
 
-/// Whether the directory beneath the mount point is immutable.
+/// Returns true if the directory beneath the mount point is immutable.
 pub fn is_fenced(host: &Host, data_dir: &AbsPath) -> anyhow::Result<bool> {
     let Some(place) = inode::beneath(host, data_dir)? else { return Ok(false) };
     Ok(inode::is_immutable(&place)? == Some(true))

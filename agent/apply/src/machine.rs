@@ -38,34 +38,35 @@ pub trait Machine {
     /// written to that: what only XFS's log has is not seen.
     fn stamp_at_rest(&self, wwid: &Wwid, uuid: &FsUuid) -> anyhow::Result<Option<Stamp>>;
 
-    /// Whether etcd runs, by what runs it and by the lock on its database.
+    /// Returns true if etcd runs, by what runs it and by the lock on its database.
     fn etcd(&self) -> anyhow::Result<Etcd>;
 
     /// The processes that use the directory, as a person knows them.
     fn users(&self, of: &AbsPath) -> anyhow::Result<Vec<String>>;
 
-    /// What is mounted on the data directory, by its source; none if nothing is.
+    /// Returns the source of the mount on the data directory; none if nothing is.
     fn mounted_on(&self, data_dir: &AbsPath) -> anyhow::Result<Option<String>>;
 
-    /// Whether the directory beneath the mount point is immutable.
+    /// Returns true if the directory beneath the mount point is immutable.
     fn is_fenced(&self, data_dir: &AbsPath) -> anyhow::Result<bool>;
 
     /// The record says that the LUN's copy is authoritative, and this very LUN is mounted on the data directory.
     fn data_is_on_lun(&self, data_dir: &AbsPath) -> anyhow::Result<()>;
 
-    /// Whether data lies there that no run has marked: it was put aside, and the run was cut short before it looked at it again.
+    /// Returns true if data lies there that no run has marked: it was put aside, and the run was cut short before it
+    /// looked at it again.
     fn is_unfinished(&self, aside: Aside) -> anyhow::Result<bool>;
 
-    /// Whether the filesystem at the data directory has shut down.
+    /// Returns true if the filesystem at the data directory has shut down.
     fn is_shut_down(&self, data_dir: &AbsPath) -> anyhow::Result<bool>;
 
-    /// Whether this run has the LUN mounted for itself.
+    /// Returns true if this run has the LUN mounted for itself.
     fn is_staged(&self) -> bool;
 
     /// The filesystem on the device of the staged LUN, as the device itself says now, and not the mount.
     fn staged_filesystem(&self) -> anyhow::Result<FsUuid>;
 
-    /// Whether this run has retired the local data, and nobody used it after that.
+    /// Returns true if this run has retired the local data, and nobody used it after that.
     fn has_retired(&self) -> bool;
 
     /// Holds what is mounted on the data directory: it stays mounted for as long as this machine is held, and [`Place::Held`]
@@ -111,7 +112,7 @@ pub trait Machine {
     fn perform(&mut self, effect: &Effect) -> anyhow::Result<String>;
 }
 
-/// What has become of a provisional proof.
+/// The result of a provisional proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Confirmed {
     /// It is the proof now: what it is of.
@@ -129,7 +130,7 @@ pub enum Place {
     Staging,
     /// The LUN, mounted for etcd, and held by [`Machine::hold`].
     Held,
-    /// What is mounted on the data directory of the config.
+    /// Returns the mount on the data directory of the config.
     Mounted,
 }
 
@@ -138,13 +139,13 @@ pub enum Place {
 pub enum Source {
     /// This directory of the local disk, beneath whatever is mounted there.
     Dir(AbsPath),
-    /// What is mounted on this directory.
+    /// Returns the mount on this directory.
     Mounted(AbsPath),
     /// The LUN, mounted for this run only.
     Staging,
 }
 
-/// What is waited for after an unmount.
+/// The state that a wait after an unmount expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Free {
     /// It is unmounted in every mount namespace, and nobody has the device open.
@@ -196,7 +197,7 @@ impl Aside {
     }
 }
 
-/// What a step does to the machine, and what outlives the run.
+/// An effect of a step on the machine. It outlives the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Replaces the record.
@@ -216,9 +217,9 @@ pub enum Effect {
     RemoveStamp,
     /// Stops etcd, and waits until nobody uses its data: of a static pod until all containers have ended, or etcd itself.
     StopEtcd {
-        /// What runs it.
+        /// The runtime of etcd.
         runtime: Runtime,
-        /// Whether all containers of its pod are waited for.
+        /// True if all containers of its pod are waited for.
         whole_pod: bool,
     },
     /// Asks the other containers of this pod of etcd's to end, if no etcd runs. Their files may still be open when this returns.
@@ -252,10 +253,11 @@ pub enum Effect {
         from: AbsPath,
         /// The copy.
         way: Way,
-        /// Whether names and metadata of the copy are read from its device.
+        /// True if names and metadata of the copy are read from its device.
         afresh: bool,
     },
-    /// The same for [`Machine::confirm`]: the proof is provisional, and there is none if somebody writes to the source.
+    /// Proves the copy for [`Machine::confirm`]: the proof is provisional, and there is none if somebody writes to the
+    /// source.
     ProveProvisionally {
         /// The source.
         from: AbsPath,
@@ -283,21 +285,21 @@ pub enum Effect {
         /// The filesystem on it.
         uuid: FsUuid,
     },
-    /// The same with the LUN of the record. What this run knows of a copy stays.
+    /// Stages the LUN of the record. What this run knows of a copy stays.
     StageAgain,
     /// Unmounts the staged LUN.
     Unstage,
-    /// The same while PID 1 has it mounted for etcd.
+    /// Writes it while PID 1 has the LUN mounted for etcd.
     LeaveStaging,
     /// Asks PID 1 to mount the staged LUN for etcd, and checks that it has mounted this device, as asked. After an error nothing is
     /// mounted there, or the error says that something is.
     Expose {
-        /// What is mounted, and where.
+        /// The source and the place of the mount.
         mount: MountData,
     },
     /// Asks PID 1 to unmount what [`Effect::Expose`] has mounted.
     TakeBack {
-        /// What was mounted, and where.
+        /// The source and the place of the former mount.
         mount: MountData,
     },
     /// Asks PID 1 to unmount the data directory.
@@ -306,7 +308,7 @@ pub enum Effect {
         unit: String,
         /// The data directory.
         data_dir: AbsPath,
-        /// What is waited for.
+        /// The expected state.
         until: Free,
     },
     /// Exchanges the data directory for one that holds only the file `member`, beneath whatever is mounted there.
@@ -350,11 +352,11 @@ pub enum Effect {
     },
     /// Starts etcd, or queues its start.
     StartEtcd {
-        /// What runs it.
+        /// The runtime of etcd.
         runtime: Runtime,
         /// The data directory.
         data_dir: AbsPath,
-        /// Whether this waits until etcd runs.
+        /// True if this waits until etcd runs.
         wait: bool,
     },
     /// Makes barred data, if there is any, the retired data of this generation.

@@ -6,7 +6,7 @@ use plan::Refusal;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a run has done.
+/// The result of a run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Done {
     /// How many steps were taken.

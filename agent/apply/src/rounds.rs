@@ -109,7 +109,7 @@ fn without_end() -> anyhow::Error {
     .into()
 }
 
-/// What plans to this goal depend on, beside the node and the target.
+/// Observes the facts that plans to this goal need beside the node and the target.
 pub fn asked(goal: Goal) -> Asked {
     let by_hand = goal.asks_cluster();
     Asked { portals: by_hand, cluster: by_hand, elsewhere: goal.asks_others() }

@@ -12,7 +12,7 @@ use terms::AbsPath;
 /// The format of the file. Another version of the program may have written it.
 const VERSION: u32 = 1;
 
-/// What a run says of itself.
+/// The report of a run on itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunState {
@@ -23,9 +23,9 @@ pub struct RunState {
     pub pid: u32,
     /// When it took the lock, in milliseconds since 1970.
     begun: u64,
-    /// What it is doing: the step with its number, as it stands on the terminal. Empty before the first step.
+    /// The step under way, with its number, as it stands on the terminal. Empty before the first step.
     pub step: String,
-    /// What it has printed so far.
+    /// The text that it has printed so far.
     pub lines: Vec<String>,
     /// How it has ended. None while it runs, and if it was killed.
     pub result: Option<RunResult>,
@@ -39,7 +39,7 @@ pub struct RunResult {
     pub code: u8,
     /// Its last line.
     pub text: String,
-    /// What `--json` prints.
+    /// The output of `--json`.
     pub json: serde_json::Value,
 }
 

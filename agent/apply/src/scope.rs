@@ -9,7 +9,8 @@ use node::layout::SCOPE;
 use plan::Refusal;
 use std::{path::Path, time::Duration};
 
-/// What a killed run has left in the scope gets SIGTERM, and 90 s later SIGKILL (systemd's `DefaultTimeoutStopSec=`).
+/// Sends the processes that a killed run has left in the scope SIGTERM, and 90 s later SIGKILL (systemd's
+/// `DefaultTimeoutStopSec=`).
 const LEFT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Parts of the path of a container's cgroup: of the kubelet's pods, CRI-O, podman, docker and containerd.

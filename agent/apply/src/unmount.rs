@@ -64,7 +64,7 @@ pub fn until_filesystem_is_gone(door: &Door<'_>, unit: &str, at: &AbsPath) -> an
     }
 }
 
-/// What was mounted there until now.
+/// The mount that was there until now.
 fn unmounted(door: &Door<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<Mount> {
     let mount = mounted_on(door.host, at)?.with_context(|| format!("{at} is not mounted any more"))?;
     exposure::unmount(door, unit)?;

@@ -13,7 +13,7 @@ pub struct StepNumber {
     pub at: usize,
     /// How many steps are known by now.
     pub of: usize,
-    /// Whether more may follow, which depend on what these find.
+    /// True if more steps may follow, which depend on the findings of these.
     pub more: bool,
 }
 
@@ -55,7 +55,7 @@ impl Watcher for Silent {
 /// How often a person is told that a step still waits for the same thing.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// What a step waits for, and when a person was told so.
+/// The object of a wait, and the time at which a person was told so.
 #[derive(Debug, Default)]
 pub struct Waiting(Option<(String, Instant)>);
 

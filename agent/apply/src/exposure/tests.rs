@@ -10,7 +10,7 @@ const LUN: &str = "36 25 8:16 / /data rw,noexec - xfs /dev/sdb rw,prjquota\n";
 const READ_ONLY: &str = "36 25 8:16 / /data ro,noexec - xfs /dev/sdb ro,prjquota\n";
 const OTHER: &str = "36 25 8:32 / /data rw,noexec - xfs /dev/sdc rw,prjquota\n";
 
-/// What it mounts, and whether its mount unit can be stopped.
+/// The device that it mounts, and whether its mount unit can be stopped.
 #[derive(Debug, Clone, Copy)]
 struct Pid1 {
     mounts: &'static str,

@@ -204,7 +204,7 @@ fn fails_for_each<T: std::fmt::Debug>(
     }
 }
 
-/// What makes a LUN unfit, whatever is done with it next.
+/// The faults that make a LUN unfit for every step.
 const UNFIT: [Row; 9] = [
     (|node| node.put("sys/class/block/img/device/wwid", OTHER), "another LUN has taken its place"),
     (

@@ -75,7 +75,7 @@ const RECONNECT: Duration = Duration::from_millis(200);
 enum Round {
     /// The LUN's disks, one for each path that works.
     Attached(Vec<String>),
-    /// What was found at each portal. Never empty.
+    /// The findings at each portal. Never empty.
     Nowhere(Vec<Finding>),
 }
 
@@ -84,7 +84,7 @@ enum Round {
 struct Finding {
     portal: String,
     what: What,
-    /// Whether it stays so until a person changes something.
+    /// True if it stays so until a person changes something.
     is_final: bool,
 }
 
@@ -267,7 +267,7 @@ fn answers(host: &Host, look: &Look, disk: String) -> anyhow::Result<String> {
     }
 }
 
-/// What Ethernet passes everywhere.
+/// The payload that Ethernet passes everywhere.
 const ETHERNET: u32 = 1500;
 /// The headers before the data of a `ping`: of IPv4 and ICMP (RFC 791, RFC 792).
 const HEADERS_4: u32 = 20 + 8;

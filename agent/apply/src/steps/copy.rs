@@ -47,7 +47,7 @@ impl Destination {
     }
 }
 
-/// What the destination of a copy holds may be overwritten: the source is authoritative, and lies where the copy reads it.
+/// The content of the destination may be overwritten: the source is authoritative, and lies where the copy reads it.
 pub fn may_be_overwritten(machine: &dyn Machine, from: &AbsPath, way: Way) -> anyhow::Result<()> {
     match way {
         Way::ToLun => guard::local_is_authoritative(machine),
@@ -102,7 +102,7 @@ pub fn pre_copy_on_node(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String
 pub fn copy_on_node(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String> {
     let Copy { from, way, provisional, .. } = step;
     let (way, size) = (*way, step.size.map(|size| size.0));
-    // What is known of an earlier copy is not known of this one.
+    // The knowledge about an earlier copy does not hold for this one.
     run.evidence = Evidence::Nothing;
     let to = Destination::open(run, from, way)?;
     let source = tree::open(&run.host.root.locate(from.as_path()))?;
@@ -149,7 +149,7 @@ pub fn bring_up_to_date(
     })
 }
 
-/// What a pass has done, as a person reads it.
+/// Returns the result of a pass, for a person.
 pub fn described(moved: Moved) -> String {
     let Moved { read, written, .. } = moved;
     format!(

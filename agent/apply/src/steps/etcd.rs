@@ -124,7 +124,7 @@ fn written_again(path: &AbsPath) -> anyhow::Error {
 /// A look at who uses the data directory.
 type Look = dyn Fn(&Host, &AbsPath) -> anyhow::Result<Vec<User>>;
 
-/// What is waited for after a manifest was moved aside.
+/// The state that a wait expects after a manifest was moved aside.
 struct PodEnd<'a> {
     manifest: &'a AbsPath,
     containers: &'a [&'a str],

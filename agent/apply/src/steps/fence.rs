@@ -68,7 +68,7 @@ pub fn make_immutable(host: &Host, at: &AbsPath) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a directory holds [`BAR`]; an error if it holds anything else.
+/// Returns true if a directory holds [`BAR`]; an error if it holds anything else.
 pub fn is_barred(place: &OwnedFd, at: &AbsPath) -> anyhow::Result<bool> {
     let names = dir::names(place)?;
     let barred = looks::is_barred(place, &names)?;

@@ -132,7 +132,7 @@ pub fn log_in(run: &mut Run<'_>, step: &LogIn) -> anyhow::Result<String> {
     }
 }
 
-/// What is left of our sessions before a log-in.
+/// Our sessions that are left before a log-in.
 #[derive(Debug, PartialEq, Eq)]
 enum Kept {
     /// Somebody uses the disk of a session that has lost its connection.

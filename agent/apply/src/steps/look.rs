@@ -7,14 +7,14 @@ use locate::Shown;
 use plan::{Refusal, step::AttachLun};
 use terms::{LunAddress, Session};
 
-/// What one session to the target shows.
+/// The LUNs that one session to the target shows.
 #[derive(Debug)]
 pub struct Look {
     pub session: Session,
     pub found: Found,
 }
 
-/// Whether the LUN is there.
+/// The result of a look for the LUN.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     /// The session has no connection, so the target was not asked, or not to the end.

@@ -31,7 +31,8 @@ use terms::{AbsPath, Bytes, require};
 
 /// A process that only looks, such as `du` or our own health check, has gone after this time.
 const LINGER: Duration = Duration::from_secs(10);
-/// What etcd may add between the pre-copy and the stop: its next WAL file (64 MiB, `server/storage/wal/wal.go`).
+/// The data that etcd may add between the pre-copy and the stop: its next WAL file (64 MiB,
+/// `server/storage/wal/wal.go`).
 const GROWTH: u64 = 64 << 20;
 
 /// Refuses if a later step would fail, or would wait in vain, because of something that can be seen now.

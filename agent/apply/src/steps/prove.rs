@@ -45,8 +45,8 @@ pub fn prove(machine: &mut dyn Machine, from: &AbsPath, way: Way, afresh: bool) 
     Ok(said)
 }
 
-/// The same while containers of etcd's pod may still write. Then it counts after `confirm`, and it is no error if the source
-/// has changed.
+/// Proves a copy while containers of etcd's pod may still write. Then it counts after `confirm`, and it is no error if
+/// the source has changed.
 pub fn prove_provisionally(machine: &mut dyn Machine, from: &AbsPath, way: Way) -> anyhow::Result<String> {
     copy::may_be_overwritten(machine, from, way)?;
     machine.perform(&Effect::ProveProvisionally { from: from.clone(), way })
@@ -117,8 +117,8 @@ fn settle(run: &Run<'_>, from: &AbsPath, way: Way) -> anyhow::Result<Summary> {
         .with_context(|| format!("the copy on {way} differs from {from}"))
 }
 
-/// Whether containers of etcd's pod have not ended yet, as far as this run knows: without a list of those that it has asked, as at
-/// a boot, none has.
+/// Returns true if containers of etcd's pod have not ended yet, as far as this run knows: without a list of those that
+/// it has asked, as at a boot, none has.
 fn pod_ends(run: &Run<'_>) -> bool {
     run.ending.is_empty() || !run.ending.iter().all(Asked::has_ended)
 }

@@ -15,12 +15,12 @@ use std::{io, os::fd::OwnedFd};
 use terms::{AbsPath, fail, named, require};
 use unit::HANDS_DIR;
 
-/// What was installed or removed.
+/// The result of an installation or a removal.
 #[derive(Debug)]
 pub struct Installed {
-    /// Whether the policy in force has changed.
+    /// True if the policy in force has changed.
     pub module_changed: bool,
-    /// What got another label, a line for each file.
+    /// The files that got another label, a line for each.
     pub relabelled: Vec<String>,
 }
 

@@ -23,14 +23,14 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 use terms::{Bytes, LunNumber, Portal, Session, Wwid, fail};
 
-/// What one portal shows.
+/// The LUNs that one portal shows.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PortalLuns {
     /// The portal.
     pub portal: Portal,
     /// Its LUNs, in the order of their addresses.
     pub luns: Vec<VisibleLun>,
-    /// What was not done there, and why; none if all was done.
+    /// The act that was not done there, and why; none if all was done.
     pub problem: Option<String>,
 }
 
@@ -48,9 +48,9 @@ pub struct VisibleLun {
     /// Its size in bytes; none if that could not be read.
     #[serde(rename = "size_bytes")]
     pub size: Option<Bytes>,
-    /// What it holds, or why that was not read.
+    /// The content, or why it was not read.
     pub content: String,
-    /// Whether it is the one that the config names.
+    /// True if it is the one that the config names.
     pub is_wanted: bool,
 }
 
