@@ -36,12 +36,8 @@ pub(super) const fn failed<'a>(name: &'a str, values: &'a [&'a str]) -> Declined
     Declined { code: 1, ..refused(name, values) }
 }
 
-/// A usage or config error (exit code 2) with this name, whose message carries these values.
-pub(super) const fn wrong<'a>(name: &'a str, values: &'a [&'a str]) -> Declined<'a> {
-    Declined { code: 2, ..refused(name, values) }
-}
-
-/// An error (exit code 1) whose name is not looked at. What the kernel reports has no name of its own, and sometimes it depends on the moment which of several errors is found first.
+/// An error (exit code 1) whose name is not looked at. What the kernel reports has no name of its own, and sometimes it depends on
+/// the moment which of several errors is found first.
 pub(super) const fn unnamed<'a>(values: &'a [&'a str]) -> Declined<'a> {
     Declined { code: 1, name: None, other: None, step: None, values }
 }
@@ -204,14 +200,12 @@ mod tests {
             failed("data-changed", &[]).in_step("copy"),
             failed("data-changed", &["1"]),
             refused("data-changed", &[]),
-            wrong("data-changed", &[]),
         ] {
             assert!(check(&one, declined).is_err(), "{declined:?}");
         }
         assert!(check_one_of(&one, &[failed("another-run", &[])]).is_err());
         check(&output(1, "error [internal]: in step copy: x\n"), unnamed(&[]).in_step("copy")).unwrap();
         check(&output(3, "refused [lun-newer]: x\n"), refused("lun-newer", &["x"])).unwrap();
-        check(&output(2, "error [no-config]: x\n"), wrong("no-config", &["x"])).unwrap();
     }
 
     #[test]
@@ -287,7 +281,7 @@ mod tests {
         assert!(refused.len() > 30 && failed.len() > 10, "{refused:?} {failed:?}");
         let none = BTreeSet::new();
         assert_eq!(refused.difference(&refusals).cloned().collect::<BTreeSet<_>>(), none);
-        for function in ["failed", "wrong", "or_named"] {
+        for function in ["failed", "or_named"] {
             assert_eq!(
                 names(function).difference(&errors).cloned().collect::<BTreeSet<_>>(),
                 none,

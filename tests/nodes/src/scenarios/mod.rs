@@ -13,7 +13,7 @@ use crate::suite::Scenario;
 use crate::target::fingerprint;
 use crate::tour;
 use declined::{
-    Declined, carries, check, check_one_of, failed, has, is_said, refused, unhealthy, unnamed, warns, wrong,
+    Declined, carries, check, check_one_of, failed, has, is_said, refused, unhealthy, unnamed, warns,
 };
 
 mod before_stop;
@@ -21,8 +21,6 @@ mod bench;
 mod beside;
 pub mod boot;
 mod cluster;
-mod config;
-mod content;
 mod copy;
 pub mod cuts;
 mod declined;
@@ -82,9 +80,7 @@ pub fn all() -> Vec<Scenario> {
         copy::scenarios(),
         bench::scenarios(),
         login::scenarios(),
-        content::scenarios(),
         lun::scenarios(),
-        config::scenarios(),
         tools::scenarios(),
         vec![Scenario::new("tour/as-the-page-says", tour::check)],
     ]

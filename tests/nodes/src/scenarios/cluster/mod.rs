@@ -18,8 +18,6 @@ use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
-mod refusals;
-
 /// How long the target is away. Then etcd on the node must have lost its leadership, and the others must have
 /// written for a while.
 const AWAY: Duration = Duration::from_secs(30);
@@ -40,7 +38,6 @@ fn wanted() -> Wanted {
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("cluster/power-cut", power_cut),
-        Scenario::new("cluster/refusals", refusals::refusals),
         Scenario::new("cluster/migrate-and-roll-back", migrate_and_roll_back),
         Scenario::new("cluster/target-lost", target_lost),
     ]

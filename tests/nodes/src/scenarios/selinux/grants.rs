@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::blocks::forms;
 use super::boot;
 use crate::delivery::{self, Root};
 use crate::node::Node;
@@ -83,6 +82,32 @@ fn auditing(module: &str) -> String {
         )
     });
     audits.collect()
+}
+
+/// The top-level forms of the text.
+fn forms(text: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut found, mut comment) = (0_u32, 0, Vec::new(), false);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '\n' => comment = false,
+            _ if comment => {}
+            ';' => comment = true,
+            '(' => {
+                if depth == 0 {
+                    start = at;
+                }
+                depth += 1;
+            }
+            ')' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    found.push(&text[start..=at]);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 #[cfg(test)]

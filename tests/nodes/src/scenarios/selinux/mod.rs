@@ -20,7 +20,6 @@ use crate::suite::Scenario;
 use crate::vm::{Options, Selinux};
 
 pub(super) mod audit;
-mod blocks;
 mod closed;
 mod grants;
 mod misuse;
@@ -29,7 +28,7 @@ mod portal;
 mod static_pod;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    let mut scenarios = vec![
+    vec![
         Scenario::new("selinux/static-pod", static_pod::migrated_then_late),
         Scenario::new("selinux/enforcing", |stage| {
             enforcing(stage)?;
@@ -39,9 +38,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         Scenario::new("selinux/service", service),
         Scenario::new("selinux/fetched", fetched),
         multipath::scenario(),
-    ];
-    scenarios.extend(blocks::scenario());
-    scenarios
+    ]
 }
 
 /// The first boot fetches the program from an image, by podman.
