@@ -5,12 +5,11 @@
 //! verified filesystem mounted for itself, and asks PID 1 to mount the same device. XFS refuses a second filesystem of the same
 //! UUID meanwhile. If anything fails, the mount goes before the run goes on.
 
-use config::not_in_effect;
 use hands::{Door, Request, looks::mounted_on};
 use host::{Host, mountinfo, staging, systemd};
 use plan::step::MountData;
 use std::time::Duration;
-use terms::{AbsPath, fail, named, require};
+use terms::{AbsPath, fail, named, not_in_effect, require};
 use unit::VERIFIED;
 
 /// The unit's own limit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).

@@ -35,7 +35,6 @@ mod words;
 pub use backing::{Backing, Device, DeviceNode, Iscsi, IscsiNode, Nodes, Place, Storage};
 pub use chap::{ChapSource, SecretSource};
 pub use error::ConfigError;
-pub use mount_options::{CONTEXT, not_in_effect};
 pub use node_config::{Config, NodeRow};
 pub use node_record::record_settings;
 pub use parse::utf8;

@@ -1,9 +1,9 @@
 //! The tables whose keys are the same in a file and in the program.
 
-use super::{CONTEXT, defaults, form, words::Gate};
+use super::{defaults, form, words::Gate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use terms::{AbsPath, Bytes, FsLabel, Span};
+use terms::{AbsPath, Bytes, CONTEXT, FsLabel, Span};
 
 /// Requirements for the LUN, and its filesystem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -191,9 +191,9 @@ fn check_lun(lun: &LunConfig, errors: &mut Errors) {
         let wanted = "at least 300MiB, the smallest XFS that mkfs.xfs makes";
         errors.add(ConfigError::value("lun.min_size", &lun.min_size.to_string(), wanted));
     }
-    if let Some(option) = lun.mount_options.iter().find(|option| mount_options::is_refused(option)) {
-        let wanted = "mount options of xfs(5) or mount(8), one per item, and none of ro, norecovery, nouuid, nobarrier, bind, noauto, nofail, user, users, remount, defcontext, fscontext, rootcontext";
-        errors.add(ConfigError::value("lun.mount_options", option, wanted));
+    let refused = |option: &String| Some((option.clone(), mount_options::expected_instead(option)?));
+    if let Some((option, expected)) = lun.mount_options.iter().find_map(refused) {
+        errors.add(ConfigError::value("lun.mount_options", &option, expected));
     }
     if lun.require_fsync_p99.is_some_and(|limit| limit.0.is_zero()) {
         errors.add(ConfigError::value("lun.require_fsync_p99", "0ms", "a time, such as \"10ms\""));

@@ -5,12 +5,12 @@ use super::report::{
     Outcome::{self, CannotTell},
     found, known, ok, outcome,
 };
-use config::{Backing, CONTEXT, Config, Iscsi, not_in_effect};
+use config::{Backing, Config, Iscsi};
 use node::{
     EtcdState, Fact, KUBELET, Lun, LunView, MountUnit, Node, Order, SeenSession, Selinux,
     authority::{Authority, Record},
 };
-use terms::Bytes;
+use terms::{Bytes, CONTEXT, not_in_effect};
 
 /// The record. The check ends unless the record says that the LUN is authoritative.
 fn on_lun(node: &Node) -> Result<&Record, Outcome> {

@@ -10,6 +10,7 @@ mod file;
 mod fingerprint;
 mod iscsi;
 mod lun;
+mod mount_option;
 mod named;
 mod nonce;
 mod quantity;
@@ -29,6 +30,7 @@ pub use fingerprint::{
 };
 pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, MAX_ISCSI_NAME, Portal};
 pub use lun::{Ambiguous, LunAddress, LunNumber, WantedLun};
+pub use mount_option::{CONTEXT, MountClass, not_in_effect, similar_mount_option};
 pub use named::{ErrorName, Named, NamedError};
 pub use nonce::Nonce;
 pub use quantity::{Bytes, Span};

@@ -2,9 +2,7 @@
 
 use crate::{Host, selinux};
 use std::{io, iter};
-
-/// The mount option that gives every file of a filesystem one SELinux label (mount(8)).
-const CONTEXT: &str = "context=";
+use terms::{CONTEXT, MountClass};
 
 /// Those of a mount unit's options that have an effect on this node: `context=` only where SELinux is on. Elsewhere mount(8) leaves
 /// it out (util-linux `libmount/src/hook_selinux.c`), and XFS would refuse it.
@@ -23,17 +21,12 @@ pub fn superblock_options(host: &Host, options: &[String]) -> io::Result<Option<
 }
 
 fn of_superblock(options: &[&str]) -> Option<String> {
-    const OF_A_MOUNT: [&str; 9] =
-        ["_netdev", "rw", "defaults", "noatime", "nodiratime", "relatime", "nodev", "nosuid", "noexec"];
-    const OF_XFS: [&str; 7] = ["prjquota", "pquota", "noquota", "inode64", "discard", "nodiscard", "largeio"];
-    const OF_XFS_WITH_VALUE: [&str; 4] = ["logbufs", "logbsize", "allocsize", "context"];
     let mut own = Vec::new();
     for option in options {
-        let name = option.split_once('=').map(|(name, _)| name);
-        if OF_XFS.contains(option) || name.is_some_and(|name| OF_XFS_WITH_VALUE.contains(&name)) {
-            own.push(*option);
-        } else if !OF_A_MOUNT.contains(option) && !option.starts_with("x-systemd.") {
-            return None;
+        match MountClass::of(option) {
+            Some(MountClass::Superblock) => own.push(*option),
+            Some(MountClass::Mount) => {}
+            Some(MountClass::SuperblockFlag | MountClass::Refused(_)) | None => return None,
         }
     }
     Some(own.join(","))
@@ -62,6 +55,7 @@ mod tests {
             (&[], Some("")),
             // Of the filesystem in memory, but mount(2) has no data for it.
             (&["prjquota", "lazytime"], None),
+            (&["prjquota", "data=journal"], None),
             (&["prjquota", "nodev", "context=u:object_r:x:s0"], Some("prjquota,context=u:object_r:x:s0")),
         ] {
             assert_eq!(of_superblock(options).as_deref(), own, "{options:?}");
