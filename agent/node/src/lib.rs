@@ -76,7 +76,7 @@ pub struct Node {
     /// A random UUID for a new filesystem. It is not a fact of the node. It is here because the planner is pure and cannot
     /// make one up.
     #[serde(skip)]
-    pub fresh_uuid: FsUuid,
+    pub fresh_uuid: Fact<FsUuid>,
     /// A random nonce for a use of the LUN that begins in this run; here for the same reason.
     #[serde(skip)]
     pub fresh_nonce: Fact<Nonce>,
@@ -109,7 +109,7 @@ impl Node {
             cluster: None,
             elsewhere: None,
             selinux: unknown(),
-            fresh_uuid: FsUuid([0; 16]),
+            fresh_uuid: unknown(),
             fresh_nonce: unknown(),
         }
     }

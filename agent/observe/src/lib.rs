@@ -124,7 +124,7 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
         elsewhere,
         selinux: selinux::selinux(host, config),
         record,
-        fresh_uuid: fresh_uuid(host),
+        fresh_uuid: random::uuid().into(),
         fresh_nonce: random::nonce().into(),
     };
     // The service's SELinux domain may not connect to etcd.
@@ -150,10 +150,4 @@ fn missing_tools(host: &Host, config: &Config) -> Vec<String> {
     let needed = |tool: &Tool| *tool != Tool::Iscsiadm || config.backing.iscsi().is_some();
     let missing = Tool::REQUIRED.into_iter().filter(|tool| needed(tool) && !host.runner.has(*tool));
     missing.map(|tool| format!("{} (package {})", tool.program(), tool.package())).collect()
-}
-
-/// A random UUID from the kernel (random(4)). If it cannot be read, all zeros: mkfs.xfs refuses to make a filesystem with that.
-pub fn fresh_uuid(host: &Host) -> terms::FsUuid {
-    let text = host.root.read("/proc/sys/kernel/random/uuid").unwrap_or_default();
-    text.trim().parse().unwrap_or(terms::FsUuid([0; 16]))
 }

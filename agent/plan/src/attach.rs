@@ -159,7 +159,8 @@ fn name_the_node(input: &PlanInput<'_>) -> Result<Option<Step>, Refusal> {
         return Ok(None);
     }
     let unknown = |error: TermError| Refusal::Unknown { what: "an initiator name", why: error.to_string() };
-    let name = initiator_name(input.node.fresh_uuid).map_err(unknown)?;
+    let random = require("a random number from the kernel", &input.node.fresh_uuid)?;
+    let name = initiator_name(*random).map_err(unknown)?;
     Ok(Some(Step::Node(NodeStep::SetInitiatorName { name })))
 }
 

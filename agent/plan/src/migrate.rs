@@ -167,7 +167,8 @@ fn foreign_content(wwid: &Wwid, found: String) -> Refusal {
 
 /// A new filesystem on a LUN that is blank, or is blank after the steps in `first`.
 fn onto_new_filesystem(input: &PlanInput<'_>, wwid: &Wwid, first: Vec<Step>) -> Result<Plan, Refusal> {
-    let record = record_of_attempt(input, input.node.fresh_uuid, wwid)?;
+    let uuid = require("a random number from the kernel", &input.node.fresh_uuid)?;
+    let record = record_of_attempt(input, *uuid, wwid)?;
     let mut steps = first;
     steps.push(Step::Protocol(ProtocolStep::BeginRecord { record: record.clone() }));
     steps.push(Step::Protocol(ProtocolStep::Format(Format {

@@ -150,7 +150,7 @@ pub fn node(world: &World, staged: bool, guards: Guards) -> Node {
         support::known(&mut node.sessions)[0].session.state = "FAILED".into();
         node.lun = Fact::Known(LunView::NoSession);
     }
-    node.fresh_uuid = uuid(fresh);
+    node.fresh_uuid = Fact::Known(uuid(fresh));
     node.fresh_nonce = Fact::Known(Nonce([world.nonce; 16]));
     node.barred_data =
         Fact::Known(world.barred.map(|barred| BarredData { returns_as: barred.returns_as.map(u64::from) }));

@@ -349,7 +349,7 @@ pub fn node() -> Node {
         cluster: Some(Fact::Known(cluster(3))),
         elsewhere: None,
         selinux: Fact::Known(Selinux::Off),
-        fresh_uuid: FRESH,
+        fresh_uuid: Fact::Known(FRESH),
         fresh_nonce: Fact::Known(DRAWN),
     }
 }

@@ -13,7 +13,7 @@ use hands::{Door, Request};
 use host::{
     Host,
     block::{self, ShownLun},
-    iscsi, namespace,
+    iscsi, namespace, random,
 };
 use locate::Shown;
 use node::Identity;
@@ -78,7 +78,7 @@ pub fn luns(
     let _lock = take_lock(door).context("making sure that no apply runs")?;
     // As `apply` does: without a name of the node's own iscsid ends at once, until systemd stops starting it for its socket.
     if iscsi::initiator_name(host).context("reading the initiator name")?.is_none() {
-        let name = plan::initiator_name(observe::fresh_uuid(host))?;
+        let name = plan::initiator_name(random::uuid().context("asking the kernel for random bits")?)?;
         login::set_initiator_name(host, &name).context("giving this node an initiator name")?;
     }
     if namespace::is_in_namespace_of_pid1(host).context("comparing mount namespaces")? {
