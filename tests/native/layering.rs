@@ -164,3 +164,29 @@ fn paths_in_the_documents_exist() {
     let missing: Vec<_> = named.into_iter().filter(|path| !is_there(path)).collect();
     assert!(missing.is_empty(), "the documents name what is not there: {missing:?}");
 }
+
+/// Law 1: what `apply` refuses by itself is what ARCHITECTURE.md lists.
+#[test]
+fn apply_refuses_by_itself_what_the_document_lists() {
+    let document = fs::read_to_string(tree().join("ARCHITECTURE.md")).unwrap();
+    let section = document.split("### What `apply` decides\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `apply/"));
+    let listed: BTreeMap<String, Names> = rows
+        .map(|row| {
+            let mut names = row.split('`').skip(1).step_by(2).map(str::to_owned);
+            (names.next().unwrap(), names.collect())
+        })
+        .collect();
+    let mut found: BTreeMap<String, Names> = BTreeMap::new();
+    for (path, text) in agent() {
+        let of_apply = path.split_once("apply/src/").filter(|(_, file)| !file.ends_with("tests.rs"));
+        let Some((_, file)) = of_apply else { continue };
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        let made = code.split("Refusal::").skip(1).filter(|rest| rest.starts_with(char::is_uppercase));
+        for rest in made {
+            let name = rest.split(|letter: char| !letter.is_alphanumeric()).next().unwrap();
+            found.entry(format!("apply/{file}")).or_default().insert(name.to_owned());
+        }
+    }
+    assert_eq!(found, listed, "what the sources of `apply` refuse, and what ARCHITECTURE.md says");
+}

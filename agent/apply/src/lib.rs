@@ -1,4 +1,4 @@
-//! Carrying out a plan. This module makes no decisions.
+//! Carrying out a plan. What it decides by itself stands in ARCHITECTURE.md, below the laws.
 //!
 //! From the top: a file uses only what is listed below it.
 //!

@@ -1,4 +1,5 @@
-//! The loop of `apply` and `rollback`: observe, plan, run the steps, until the plan is empty. It decides nothing.
+//! The loop of `apply` and `rollback`: observe, plan, run the steps, until the plan is empty. It decides one thing: to read the LUN again
+//! before it believes a refusal that depends on what the kernel keeps.
 
 use super::{
     alone,

@@ -10,21 +10,6 @@ fn holds(law: u8) {
     census::all().iter().for_each(|census| census.holds(law));
 }
 
-/// Law 1 has two halves. This test covers plans; `tests/native/layering.rs` checks that neither plan nor health can read.
-#[test]
-fn law_1_the_same_facts_make_the_same_plan() {
-    let config = config();
-    let mut seen = 0;
-    every_node(|node| {
-        seen += 1;
-        if seen % 37 == 0 {
-            let (one, other) =
-                (plan(&config, node, Occasion::ByHand), plan(&config, &node.clone(), Occasion::ByHand));
-            assert_eq!(one, other, "{node:#?}");
-        }
-    });
-}
-
 #[test]
 fn law_3_unknown_is_not_absent() {
     holds(3);

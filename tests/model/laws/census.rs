@@ -32,13 +32,6 @@ impl Census {
         self.broken.entry(law).or_insert_with(|| (0, what())).0 += 1;
     }
 
-    fn refused(&mut self, refusal: &Refusal) {
-        self.refusals += 1;
-        if refusal.to_string().len() <= 20 {
-            self.note(4, || format!("a refusal names object, finding and cure: {refusal:?}"));
-        }
-    }
-
     /// True if any plan broke that law.
     pub fn is_broken(&self, law: u8) -> bool {
         self.broken.contains_key(&law)
@@ -78,7 +71,7 @@ fn to_the_lun(runtime: &str, occasion: Occasion) -> Census {
                 judge::laws(&mut census, node, &plan);
                 judge::occasion_and_etcd(&mut census, node, &plan, &config.etcd.runtime, occasion);
             }
-            Err(refusal) => census.refused(&refusal),
+            Err(_) => census.refusals += 1,
         }
     });
     let Census { plans, refusals, .. } = census;
@@ -99,7 +92,7 @@ fn way_back_census() -> Census {
                     census.plans += 1;
                     way_back(&mut census, node, &plan);
                 }
-                Err(refusal) => census.refused(&refusal),
+                Err(_) => census.refusals += 1,
             }
         }
         if node.rolled_back().is_some() {

@@ -27,7 +27,7 @@ use terms::{Bytes, Span, Wwid};
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum Refusal {
     /// A fact that must be known could not be observed.
-    #[error("{what} cannot be determined: {why}")]
+    #[error("{what} cannot be determined: {why}; correct that, then run this again")]
     Unknown {
         /// The fact.
         what: &'static str,
@@ -483,3 +483,6 @@ impl Refusal {
         name.unwrap_or_default().to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,7 +38,9 @@ pub enum RetiredRefusal {
         keep: Span,
     },
     /// etcd does not run on the LUN.
-    #[error("{found}: retired data can be deleted only while etcd runs on the LUN")]
+    #[error(
+        "{found}: retired data can be deleted only while etcd runs on the LUN; run `etcd-lun status`, which says where it is"
+    )]
     #[serde(rename = "retired-is-needed")]
     Needed {
         /// The finding.

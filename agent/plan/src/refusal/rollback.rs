@@ -9,7 +9,9 @@ use terms::{Bytes, Wwid};
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum RollbackRefusal {
     /// No data of this node is on a LUN.
-    #[error("{found}: etcd's data is not on a LUN, so there is nothing to roll back or to claim")]
+    #[error(
+        "{found}: etcd's data is not on a LUN, so there is nothing to roll back or to claim; run `etcd-lun plan` for what `apply` would do"
+    )]
     NothingToReturn {
         /// The record's statement, or that there is none.
         found: &'static str,

@@ -1,4 +1,4 @@
-//! What can be done: one value per act. A step carries every choice, so that `apply` decides nothing.
+//! What can be done: one value per act. A step carries every choice that a plan can make.
 //!
 //! * [`payload`]: what a step with more than two choices carries
 //! * [`words`]: what is said of it: its name in the journal and in JSON, and a phrase for people
