@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use hands::{Door, looks::mounted_on};
 use host::{
     Host, block,
-    mountinfo::{self, Holder, Mount},
+    mountinfo::{self, Everywhere, Holder, Mount},
 };
 use std::time::{Duration, Instant};
 use terms::{AbsPath, fail};
@@ -49,7 +49,7 @@ pub fn until_filesystem_is_gone(door: &Door<'_>, unit: &str, at: &AbsPath) -> an
     let deadline = Instant::now() + RELEASE_LIMIT;
     loop {
         unmount_elsewhere(host, mount.device)?;
-        let left = mountinfo::holders_in_any_namespace(host, mount.device.0, mount.device.1)?;
+        let left = Everywhere::new(host).holders(mount.device.0, mount.device.1)?;
         match left.first() {
             None => return Ok(()),
             Some(holder) if Instant::now() >= deadline => fail!(

@@ -2,7 +2,10 @@
 //!
 //! By handle, because these directories are often beneath a mount, where no path leads to them.
 
-use super::{Host, root::at};
+use super::{
+    Host,
+    root::{absent_is_none, at},
+};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{
@@ -18,7 +21,7 @@ use std::{
 };
 use terms::AbsPath;
 
-const DIRECTORY: OFlags =
+pub(super) const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The names in a directory, sorted. Bytes that are not UTF-8 are replaced.
@@ -89,14 +92,12 @@ pub fn size(dir: impl AsFd) -> io::Result<u64> {
     let mut sum = 0u64;
     let own = fstat(&dir)?.st_dev;
     for name in names(&dir)? {
-        let Some(found) = vanished_is_none(statat(&dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW))? else {
-            continue;
-        };
+        let found = statat(&dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        let Some(found) = absent_is_none(found.map_err(io::Error::from))? else { continue };
         match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => sum = sum.saturating_add(u64::try_from(found.st_size).unwrap_or(0)),
             FileType::Directory if found.st_dev == own => {
-                if let Some(below) = vanished_is_none(openat(&dir, name.as_str(), DIRECTORY, Mode::empty()))?
-                {
+                if let Some(below) = absent_is_none(open(&dir, &name))? {
                     sum = sum.saturating_add(size(below)?);
                 }
             }
@@ -135,14 +136,6 @@ pub fn remove_tree(parent: impl AsFd, name: &str) -> io::Result<()> {
         }
     }
     remove_dir(parent, name)
-}
-
-fn vanished_is_none<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Opens a directory so that no mount below it can be seen: a name that is looked up there leads to the directory

@@ -34,7 +34,7 @@ pub enum Tool {
     Semodule,
     /// Computes a checksum (coreutils).
     Sha256sum,
-    /// Shows units. What etcd-lun does to units it does over D-Bus.
+    /// Shows units, for `report`. etcd-lun itself asks for units, and starts and stops them, over D-Bus.
     Systemctl,
     /// Decrypts a credential of systemd; from systemd 250 on.
     SystemdCreds,
@@ -48,47 +48,39 @@ impl Tool {
 
     /// The file name of the program.
     pub fn program(self) -> &'static str {
+        self.names().0
+    }
+
+    /// The package with the tool, on RHEL and on Debian. An error message names it if the tool is missing.
+    pub fn package(self) -> &'static str {
+        self.names().1
+    }
+
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Blkid => "blkid",
-            Self::Crictl => "crictl",
-            Self::Curl => "curl",
-            Self::Dmsetup => "dmsetup",
-            Self::Ionice => "ionice",
-            Self::Iscsiadm => "iscsiadm",
-            Self::Journalctl => "journalctl",
-            Self::Lsblk => "lsblk",
-            Self::MkfsXfs => "mkfs.xfs",
-            Self::Restorecon => "restorecon",
-            Self::Multipathd => "multipathd",
-            Self::Rsync => "rsync",
-            Self::Semodule => "semodule",
-            Self::Sha256sum => "sha256sum",
-            Self::Systemctl => "systemctl",
-            Self::SystemdCreds => "systemd-creds",
-            Self::XfsGrowfs => "xfs_growfs",
+            Self::Blkid => ("blkid", "util-linux"),
+            Self::Crictl => ("crictl", "cri-tools"),
+            Self::Curl => ("curl", "curl"),
+            Self::Dmsetup => ("dmsetup", "device-mapper (Debian: dmsetup)"),
+            Self::Ionice => ("ionice", "util-linux"),
+            Self::Iscsiadm => ("iscsiadm", "iscsi-initiator-utils (Debian: open-iscsi)"),
+            Self::Journalctl => ("journalctl", "systemd"),
+            Self::Lsblk => ("lsblk", "util-linux"),
+            Self::MkfsXfs => ("mkfs.xfs", "xfsprogs"),
+            Self::Restorecon => ("restorecon", "policycoreutils"),
+            Self::Multipathd => ("multipathd", "device-mapper-multipath (Debian: multipath-tools)"),
+            Self::Rsync => ("rsync", "rsync"),
+            Self::Semodule => ("semodule", "policycoreutils"),
+            Self::Sha256sum => ("sha256sum", "coreutils"),
+            Self::Systemctl => ("systemctl", "systemd"),
+            Self::SystemdCreds => ("systemd-creds", "systemd"),
+            Self::XfsGrowfs => ("xfs_growfs", "xfsprogs"),
         }
     }
 
     /// True if a secret may be in what it prints, which no log shows then.
     pub fn prints_a_secret(self) -> bool {
         self == Self::SystemdCreds
-    }
-
-    /// The package with the tool, on RHEL and on Debian. An error message names it if the tool is missing.
-    pub fn package(self) -> &'static str {
-        match self {
-            Self::Blkid | Self::Ionice | Self::Lsblk => "util-linux",
-            Self::Crictl => "cri-tools",
-            Self::Curl => "curl",
-            Self::Dmsetup => "device-mapper (Debian: dmsetup)",
-            Self::Iscsiadm => "iscsi-initiator-utils (Debian: open-iscsi)",
-            Self::MkfsXfs | Self::XfsGrowfs => "xfsprogs",
-            Self::Multipathd => "device-mapper-multipath (Debian: multipath-tools)",
-            Self::Restorecon | Self::Semodule => "policycoreutils",
-            Self::Rsync => "rsync",
-            Self::Sha256sum => "coreutils",
-            Self::Journalctl | Self::Systemctl | Self::SystemdCreds => "systemd",
-        }
     }
 }
 

@@ -4,15 +4,16 @@
 
 use super::{
     Host,
+    dir::{self, DIRECTORY},
     root::{absent_is_none, at},
     selinux,
 };
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{
-        AtFlags, CWD, Dir, Gid, IFlags, Mode, OFlags, RenameFlags, StatxFlags, Uid, XattrFlags, fchmod,
-        fchown, fgetxattr, fremovexattr, fsetxattr, fstat, fsync, ioctl_getflags, ioctl_setflags, mkdirat,
-        openat, renameat_with, statx,
+        AtFlags, CWD, Gid, IFlags, Mode, RenameFlags, StatxFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr,
+        fremovexattr, fsetxattr, fstat, fsync, ioctl_getflags, ioctl_setflags, mkdirat, openat,
+        renameat_with, statx,
     },
     io::Errno,
     mount::{OpenTreeFlags, open_tree},
@@ -23,9 +24,6 @@ use terms::{AbsPath, ErrorName, Named};
 /// The longest value of an attribute that is read or written. Our values are small, but a foreign one may have up to 64
 /// KiB (`xattr(7)`).
 pub const ATTRIBUTE_MAX: usize = 4096;
-
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens a directory that is beneath a mount; none if there is no directory. A symbolic link with that name is an
 /// error.
@@ -51,12 +49,7 @@ pub fn beneath(host: &Host, path: &AbsPath) -> io::Result<Option<OwnedFd>> {
 
 /// True if a directory is empty.
 pub fn is_empty(dir: impl AsFd) -> io::Result<bool> {
-    for entry in Dir::read_from(dir)? {
-        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(dir::names(dir)?.is_empty())
 }
 
 /// True if the immutable flag is set (`FS_IMMUTABLE_FL`, `ioctl_iflags(2)`); none if the filesystem has no such flags.
@@ -279,7 +272,7 @@ mod tests {
         // One is inside the other.
         assert!(matches!(exchange(&parent, "empty", &parent, "empty/file"), Err(ExchangeError::Unsupported)));
         assert!(matches!(exchange(&parent, "empty", &parent, "absent"), Err(ExchangeError::Io(_))));
-        let elsewhere = openat(CWD, "/proc/self", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let elsewhere = openat(CWD, "/proc/thread-self/", DIRECTORY, Mode::empty()).unwrap();
         assert!(matches!(exchange(&parent, "empty", &elsewhere, "task"), Err(ExchangeError::Apart)));
     }
 

@@ -36,7 +36,6 @@ pub mod rsync;
 pub mod scratch;
 pub mod selinux;
 pub mod staging;
-mod statx;
 mod system;
 pub mod systemd;
 pub mod terminal;

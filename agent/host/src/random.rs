@@ -4,16 +4,21 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use terms::{FsUuid, Nonce};
 
-/// 128 random bits (getrandom(2)). Early at boot it waits until the kernel has enough entropy.
+/// 128 random bits.
 pub fn nonce() -> io::Result<Nonce> {
     let mut bytes = [0; 16];
-    // A read of up to 256 bytes is never cut short.
-    let read = getrandom(&mut bytes, GetRandomFlags::empty())?;
-    if read == bytes.len() {
-        Ok(Nonce(bytes))
-    } else {
-        Err(io::Error::other("the kernel gave fewer random bytes than were asked for"))
+    fill(&mut bytes)?;
+    Ok(Nonce(bytes))
+}
+
+/// Fills with random bytes (getrandom(2)). Early at boot it waits until the kernel has enough entropy. In the service's SELinux
+/// domain this process may not open /dev/urandom.
+pub(super) fn fill(bytes: &mut [u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        done += getrandom(&mut bytes[done..], GetRandomFlags::empty())?;
     }
+    Ok(())
 }
 
 /// A random UUID (RFC 9562, version 4).

@@ -8,7 +8,7 @@
 use super::{
     Host, Interrupt,
     inode::mount_id,
-    mountinfo,
+    mountinfo, random,
     root::at,
     staging::{self, Space},
     tree,
@@ -17,7 +17,6 @@ use rustix::{
     fd::OwnedFd,
     fs::{FallocateFlags, Mode, OFlags, fallocate, openat},
     io::Errno,
-    rand::{GetRandomFlags, getrandom},
 };
 use std::{
     fs::File,
@@ -89,7 +88,9 @@ impl Scratch {
             fallocate(&file, FallocateFlags::empty(), 0, size)?;
             file.sync_data()?; // so that the first write is not slowed by the allocation
             // Not zeros: storage that compresses data would look too fast.
-            Ok(Self { place: place.path.clone(), file, block: random_bytes(block)? })
+            let mut block = vec![0; usize::try_from(block).map_err(io::Error::other)?];
+            random::fill(&mut block)?;
+            Ok(Self { place: place.path.clone(), file, block })
         };
         attempt().map_err(|error| at(&place.path, &error))
     }
@@ -105,16 +106,6 @@ impl Scratch {
         };
         attempt().map_err(|error| at(&self.place, &error))
     }
-}
-
-/// Uses the system call: in the service's SELinux domain this process may not open /dev/urandom.
-fn random_bytes(length: u32) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-    let mut done = 0;
-    while done < bytes.len() {
-        done += getrandom(&mut bytes[done..], GetRandomFlags::empty())?;
-    }
-    Ok(bytes)
 }
 
 fn explain(error: Errno) -> io::Error {

@@ -1,18 +1,23 @@
 //! XFS: its superblock, and making a filesystem.
 
-use super::{ExecError, Host, Invocation, Tool, exec, statx};
+use super::{ExecError, Host, Invocation, Tool, exec};
 use rustix::{
-    fs::{CWD, StatxFlags},
+    fs::{AtFlags, CWD, StatxFlags},
     io::Errno,
 };
 use std::{path::Path, time::Duration};
 use terms::{AbsPath, Bytes, ErrorName, FsLabel, FsUuid, Named};
 
+/// Report what the kernel knows, and ask no server (statx(2), `AT_STATX_DONT_SYNC`). rustix has this flag only where it makes the
+/// call itself; on POWER and s390x it calls musl.
+pub(super) const DONT_SYNC: AtFlags =
+    AtFlags::from_bits_retain(nix::libc::AT_STATX_DONT_SYNC.cast_unsigned());
+
 /// True if the filesystem that holds a file or directory has shut down. XFS shuts down when it can't write its log.
 /// From then on it returns an error for every query about a file except its path (kernel `fs/xfs/xfs_iops.c`,
 /// `xfs_vn_getattr`), while statfs(2) still works. It does not recover until it is mounted again.
 pub fn is_shut_down(path: &Path) -> bool {
-    rustix::fs::statx(CWD, path, statx::DONT_SYNC, StatxFlags::TYPE).err() == Some(Errno::IO)
+    rustix::fs::statx(CWD, path, DONT_SYNC, StatxFlags::TYPE).err() == Some(Errno::IO)
 }
 
 /// The fields of the superblock that are used here. Offsets and types: kernel `fs/xfs/libxfs/xfs_format.h`, `struct

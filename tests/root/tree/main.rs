@@ -12,7 +12,7 @@ mod updating;
 use host::{
     Host, Interrupt,
     inode::{self, ExchangeError},
-    rsync::{self, Cause, Pass, RsyncError},
+    rsync::{self, Pass, RsyncError},
     staging::{self, Access, Staging, StagingError},
     tree::{self, TreeError},
 };

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use host::{
     background::Background,
     dir,
-    rsync::{self, Cause, Pass, RsyncError},
+    rsync::{self, Pass, RsyncError, VANISHED},
     tree::{self, Ledger, Moved, Progress, Source},
 };
 use node::{authority::Stamp, layout::RETURNING};
@@ -89,7 +89,7 @@ pub fn pre_copy_on_node(run: &mut Run<'_>, step: &Copy) -> anyhow::Result<String
     let (source, copy) = (run.host.root.locate(step.from.as_path()), run.host.root.locate(to.path.as_path()));
     match rsync::copy(run.host, &source, &copy, pass, COPY_LIMIT, &mut progress) {
         Ok(()) => {}
-        Err(RsyncError::Failed { cause: Cause::Vanished, .. }) => {
+        Err(RsyncError::Failed { code: VANISHED, .. }) => {
             tracing::debug!("files vanished, as expected")
         }
         Err(error) => return Err(error.into()),

@@ -1,6 +1,6 @@
 //! The identity of a file: device and inode, which are the same for every path to it.
 
-use crate::{root::at, statx};
+use crate::{root::at, xfs::DONT_SYNC};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 use std::{io, path::Path};
 
@@ -32,7 +32,7 @@ impl FileId {
     fn stat(path: &Path, flags: AtFlags) -> io::Result<Option<Self>> {
         // Without synchronisation: a process may have a file of a dead NFS server open, and a request to that server
         // would hang this program too.
-        let flags = flags | statx::DONT_SYNC;
+        let flags = flags | DONT_SYNC;
         let found =
             rustix::fs::statx(CWD, path, flags, StatxFlags::INO | StatxFlags::TYPE).map_err(io::Error::from);
         // The file is absent too if a parent directory is a regular file, such as `member` in a fenced data directory.

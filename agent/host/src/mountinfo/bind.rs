@@ -14,7 +14,7 @@ use std::{
 use terms::AbsPath;
 
 /// The processes that have `dir`, or something below it, bind-mounted, in any mount namespace but PID 1's and the
-/// calling thread's. For errors see [`super::holders_in_any_namespace`].
+/// calling thread's. For errors see [`super::Everywhere::holders`].
 ///
 /// `dir` is the directory on its own filesystem, beneath whatever is mounted on it. Mounts of a parent directory, such
 /// as a pod's mount of the node's `/`, don't count. Neither do mounts of a removed directory that had this name,

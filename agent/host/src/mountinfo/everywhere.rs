@@ -18,8 +18,13 @@ impl<'a> Everywhere<'a> {
         Self { host, seen: OnceCell::new() }
     }
 
-    /// The processes that see a block device mounted, in any mount namespace that a process is in. For errors see
-    /// [`super::holders_in_any_namespace`].
+    /// The processes that see a block device mounted, in any mount namespace that a process is in.
+    ///
+    /// An error if a process may not be looked at, because then its mounts are unknown. That needs the permission to trace
+    /// it (`ptrace(2)`, `PTRACE_MODE_READ_FSCREDS`).
+    ///
+    /// A mount that was detached lazily, or that lives in a namespace without processes, is in no such
+    /// list: opening the device exclusively finds those too (`block::nobody_holds`).
     pub fn holders(&self, major: u32, minor: u32) -> io::Result<Vec<Holder>> {
         let all = self.seen.get_or_init(|| read(self.host).map_err(|error| error.to_string()));
         let all = all.as_ref().map_err(|why| io::Error::other(why.clone()))?;

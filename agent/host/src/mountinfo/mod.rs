@@ -69,28 +69,16 @@ pub fn of_pid1(host: &Host) -> io::Result<Vec<Mount>> {
     mounts(path, &fs::read(host.root.locate(path)).map_err(|error| at(path, &error))?)
 }
 
-/// The processes that see a device mounted, in any mount namespace that a process is in.
-///
-/// An error if a process may not be looked at, because then its mounts are unknown. That needs the permission to trace
-/// it (`ptrace(2)`, `PTRACE_MODE_READ_FSCREDS`).
-///
-/// A mount that was detached lazily, or that lives in a namespace without processes, is in no such
-/// list: opening the device exclusively finds those too (`block::nobody_holds`).
-pub fn holders_in_any_namespace(host: &Host, major: u32, minor: u32) -> io::Result<Vec<Holder>> {
-    let all = holders_by(host, &[], |device| device == (major, minor), |_| Some(()))?;
-    Ok(all.into_iter().map(|((), holder)| holder).collect())
-}
-
 /// The processes that would keep a device mounted after PID 1 has unmounted it: their mount is private, so the unmount does
 /// not reach it. Those in PID 1's and the calling thread's namespaces are left out. For errors see
-/// [`holders_in_any_namespace`].
+/// [`Everywhere::holders`].
 pub fn private_holders(host: &Host, device: (u32, u32)) -> io::Result<Vec<Holder>> {
     let spared = [mount_namespace(host, OF_PID1)?, mount_namespace(host, OURS)?];
     holders(host, &spared, |mount| mount.device == device && mount.private)
 }
 
 /// The processes that see anything mounted at a place, in any mount namespace. For errors see
-/// [`holders_in_any_namespace`].
+/// [`Everywhere::holders`].
 pub fn holders_of_place(host: &Host, place: &str) -> io::Result<Vec<Holder>> {
     holders(host, &[], |mount| mount.mount_point == place)
 }

@@ -70,7 +70,7 @@ fn holders_among(pids: &[u32], major: u32, minor: u32) -> Vec<mountinfo::Holder>
     for pid in pids.iter().copied().chain([std::process::id()]) {
         std::os::unix::fs::symlink(format!("/proc/{pid}"), tree.base.join(format!("proc/{pid}"))).unwrap();
     }
-    mountinfo::holders_in_any_namespace(&tree.host, major, minor).unwrap()
+    mountinfo::Everywhere::new(&tree.host).holders(major, minor).unwrap()
 }
 
 #[test]

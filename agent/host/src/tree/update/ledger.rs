@@ -1,7 +1,9 @@
 //! What the copy's device was seen to hold: a hash for each block.
 
-use crate::tree::{Side, TreeError, walk::Meta};
-use rustix::rand::{GetRandomFlags, getrandom};
+use crate::{
+    random,
+    tree::{Side, TreeError, walk::Meta},
+};
 use std::collections::HashMap;
 use terms::{BLOCK, block_hash};
 
@@ -44,8 +46,7 @@ impl Ledger {
     /// An empty one: nothing is known about the device.
     pub fn new() -> Result<Self, TreeError> {
         let mut seed = [0; 8];
-        getrandom(&mut seed, GetRandomFlags::empty())
-            .map_err(|error| Side::Only.unreadable(b"", error.into()))?;
+        random::fill(&mut seed).map_err(|error| Side::Only.unreadable(b"", error))?;
         Ok(Self { seed: u64::from_ne_bytes(seed), files: HashMap::new(), pass: 0 })
     }
 
