@@ -1,4 +1,4 @@
-//! This machine's name and id, the id of this boot, and the user and unit of this process.
+//! This machine's name and id, and the user and unit of this process.
 
 use super::{Host, cgroup};
 use std::{io, path::Path};
@@ -18,12 +18,6 @@ pub fn machine_id(host: &Host) -> io::Result<String> {
     let path = "/etc/machine-id";
     parse_machine_id(&host.root.read(path)?)
         .ok_or_else(|| invalid(path, "a machine id, 32 hexadecimal digits"))
-}
-
-/// The id of this boot, a UUID in its usual form: random(4).
-pub fn boot_id(host: &Host) -> io::Result<String> {
-    let path = "/proc/sys/kernel/random/boot_id";
-    parse_boot_id(&host.root.read(path)?).ok_or_else(|| invalid(path, "a UUID"))
 }
 
 /// True if this process's effective user is root: proc_pid_status(5).
@@ -55,10 +49,6 @@ fn parse_machine_id(text: &str) -> Option<String> {
     let id = text.strip_suffix('\n').unwrap_or(text);
     let digits = id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
     (digits && id.bytes().any(|b| b != b'0')).then(|| id.to_ascii_lowercase())
-}
-
-fn parse_boot_id(text: &str) -> Option<String> {
-    text.trim_end().parse().ok().map(|id: terms::FsUuid| id.to_string())
 }
 
 fn parse_effective_uid(text: &str) -> Option<u32> {
@@ -124,10 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn boot_ids_and_uids() {
-        let id = "0b8d7a5e-9a4c-4b7e-8f0e-3f1c2d4e5a6b";
-        assert_eq!(parse_boot_id(&format!("{id}\n")).as_deref(), Some(id));
-        assert_eq!(parse_boot_id("0b8d7a5e\n"), None);
+    fn effective_uid() {
         let status = "Name:\tx\nUmask:\t0022\nUid:\t1000\t0\t0\t0\nGid:\t1\t1\t1\t1\n";
         assert_eq!(parse_effective_uid(status), Some(0));
         for text in ["", "Uid:", "Uid:\t0\n", "Uid:\t0\tx\n"] {
