@@ -208,7 +208,7 @@ fn names_that_targetd_does_not_have() {
     for (more, said) in [
         (&["--kind", "targetd"][..], "--pool must name the pool"),
         (&["--pool", "vg"], "only --kind targetd has a pool"),
-        (&["--kind", "netapp"], "[possible values: lio, targetd]"),
+        (&["--kind", "netapp"], "targetd"),
         (&["--kind", "targetd", "--pool", "vg", "--backstore-block"], "in its pool"),
     ] {
         let (code, _, err) = dir.run(&[&["target", "--config", &config], more].concat());
