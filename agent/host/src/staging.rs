@@ -31,9 +31,8 @@ use rustix::{
     },
     io::Errno,
     mount::{
-        FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MoveMountFlags, UnmountFlags,
-        fsconfig_create, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
-        fspick, move_mount, unmount,
+        FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MoveMountFlags, fsconfig_create,
+        fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, fspick, move_mount,
     },
 };
 use std::{
@@ -42,6 +41,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use sys_mount::{UnmountFlags, unmount};
 use terms::{AbsPath, Bytes, ErrorName, Named};
 
 /// The writes of a mount to the device.
@@ -162,9 +162,10 @@ impl Staging {
         self.root = None;
         let Some(target) = self.target.take() else { return Ok(()) };
         let deadline = Instant::now() + Duration::from_secs(5);
-        while let Err(error) = unmount(&target, UnmountFlags::NOFOLLOW) {
-            if error != Errno::BUSY || Instant::now() > deadline {
-                let error = at_path(&target, &error.into());
+        // Not `NOFOLLOW`: sys-mount 3.1.1 has the value of `O_NOFOLLOW` there, which the kernel refuses.
+        while let Err(error) = unmount(&target, UnmountFlags::empty()) {
+            if error.raw_os_error() != Some(Errno::BUSY.raw_os_error()) || Instant::now() > deadline {
+                let error = at_path(&target, &error);
                 self.target = Some(target);
                 return Err(error);
             }
@@ -200,7 +201,7 @@ impl Staging {
     pub fn leave(mut self) -> io::Result<()> {
         self.root = None;
         let Some(target) = self.target.take() else { return Ok(()) };
-        unmount(&target, UnmountFlags::NOFOLLOW).map_err(|error| at_path(&target, &error.into()))
+        unmount(&target, UnmountFlags::empty()).map_err(|error| at_path(&target, &error))
     }
 
     fn kept(&self) -> io::Result<&OwnedFd> {

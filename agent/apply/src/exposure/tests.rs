@@ -21,10 +21,12 @@ const MOUNTINFO: &str = "/proc/1/mountinfo";
 
 impl Privileged for Pid1 {
     fn perform(&self, host: &Host, request: &Request) -> anyhow::Result<(Said, Option<OwnedFd>)> {
-        let now = match request {
-            Request::Expose { disk } if disk == "sdb" => Some(self.mounts),
-            Request::TakeBack => self.unmounts.then_some(""),
-            other => anyhow::bail!("{other:?}"),
+        let now = if matches!(request, Request::Expose { disk } if disk == "sdb") {
+            Some(self.mounts)
+        } else if *request == Request::TakeBack {
+            self.unmounts.then_some("")
+        } else {
+            anyhow::bail!("{request:?}")
         };
         now.map_or(Ok(()), |now| fs::write(host.root.locate(MOUNTINFO), now))?;
         Ok((Said::Done, None))
