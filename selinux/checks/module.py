@@ -14,7 +14,6 @@ def rendered():
     for word, value in [
         ("@DATA_DIR@", "/var/lib/etcd"),
         ("@TEXTFILE_DIR@", "/var/node_exporter/textfile"),
-        ("@MOUNT_UNIT@", r"var-lib-etcd\.mount"),
         ("@ETCD_UNIT@", r"etcd\.service"),
     ]:
         text = text.replace(word, value)

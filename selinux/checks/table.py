@@ -161,7 +161,7 @@ def of_hands(policy, own):
         class_ for class_ in ["tcp_socket", "udp_socket", "rawip_socket", "packet_socket"] if may(HANDS, HANDS, class_) & {"create"}
     } | on("tcp_socket", "name_connect", "name_bind")
     yield "never: hands that start another unit", beyond(
-        policy, on("service", "start", "reload"), {"etcd_lun_unit_file_t", "etcd_lun_etcd_unit_t", "iscsi_unit_file_t"}
+        policy, on("service", "start", "reload"), {"etcd_lun_etcd_unit_t", "iscsi_unit_file_t"}
     )
     yield "never: hands that stop or enable a unit", on("service", "stop", "enable", "disable")
     yield "never: hands with a command to PID 1 itself", may(HANDS, "init_t", "system") - {"status"}

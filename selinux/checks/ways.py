@@ -32,7 +32,6 @@ LINES = {
     "in": "never: another way into the domain",
     "out": "never: another way out of the domain",
     "unit": "never: a right to a unit",
-    "link": "never: another link that systemd follows",
     "mount": "never: another filesystem or place to mount",
     "device": "never: a domain that can open the LUN but no other disk",
     "process": "never: another way to read processes",
@@ -62,7 +61,6 @@ def found(policy, text):
         ("in", entries(policy)),
         ("out", exits(policy)),
         ("unit", units(policy)),
-        ("link", links(policy)),
         ("mount", mounts(policy)),
         ("device", devices(policy)),
         ("process", processes(policy)),
@@ -164,15 +162,6 @@ def units(policy):
         for type_ in on(policy, "service", permission):
             add(ways, type_, meaning)
     return ways
-
-
-def links(policy):
-    """Types of links that the domain can make, and that systemd follows because the module lets it: one leads to the device
-    that it mounts."""
-    # Whoever can change names in its directory can put something else in its place.
-    followed = {"etcd_lun_hands_run_t"}
-    made = on(policy, "lnk_file", "create", "rename", "link") | on(policy, "dir", "add_name", "remove_name")
-    return {type_: {"the mount unit"} for type_ in made & followed}
 
 
 def mounts(policy):

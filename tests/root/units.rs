@@ -1,21 +1,19 @@
-//! The mount unit under a real systemd, which is PID 1 of namespaces of its own.
+//! A mount of the LUN by mount(8), under a real systemd, which is PID 1 of namespaces of its own.
 //!
-//! Needs root, systemd, XFS and a loop device. Without them the test prints that and does nothing. What systemd mounts is
-//! visible only in its namespaces and ends with them.
+//! Needs root, systemd, XFS and a loop device. Without them the test prints that and does nothing. What is mounted is visible only in
+//! these namespaces and ends with them.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+use config::{Pool, Source};
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
-    time::Duration,
 };
-use terms::Span;
-use unit::{DataMount, VERIFIED, data_mount};
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
 
-/// Each of these makes a unit require the mount unit of that directory.
+/// Each of these makes a unit depend on the mount of that directory.
 const REQUIRES: [(&str, &str); 3] = [
     ("working", "[Service]\nWorkingDirectory=/var/lib/etcd"),
     ("state", "[Service]\nStateDirectory=etcd"),
@@ -29,7 +27,8 @@ mount -t proc proc /proc
 mount -t tmpfs none /run
 mount --bind "$1/units" /etc/systemd/system
 mount -t tmpfs none /var/lib
-mkdir -p /run/lock /run/etcd-lun-hands /var/lib/etcd
+mount -t tmpfs none /tmp
+mkdir -p /run/lock /var/lib/etcd
 echo local >/var/lib/etcd/which
 umount -R /sys/fs/cgroup || true
 mount -t cgroup2 none /sys/fs/cgroup
@@ -41,19 +40,19 @@ exec /lib/systemd/systemd --system --unit=test.target --log-target=null --show-s
 const SCRIPT: &str = r#"
 see() { echo "$1: $(cat /var/lib/etcd/which), $(systemctl is-active var-lib-etcd.mount)"; }
 start() { timeout 60 systemctl restart "$1.service" && echo "$1 starts on $(cat /run/$1)"; }
-echo "device units: $(systemctl show --property Requires,BindsTo,Wants var-lib-etcd.mount | grep -c '\.device')"
 for unit in working state mounts; do start $unit; done
-for again in 1 2 3 4 5 6 7 8; do start working >/dev/null; done
-see unverified
-ln -s $LUN VERIFIED
-systemctl start var-lib-etcd.mount
-rm VERIFIED
-see verified
+see before
+mount -i -t xfs -o _netdev,nodev,nosuid,noexec -- $LUN /var/lib/etcd
+while ! systemctl --quiet is-active var-lib-etcd.mount; do sleep 0.1; done
+see mounted
 start working
 start mounts
-findmnt --noheadings --output OPTIONS /var/lib/etcd | grep nodev | grep nosuid | grep -c noexec
-timeout 60 systemctl restart var-lib-etcd.mount
-see 'restarted without the link'
+systemctl show --property Options var-lib-etcd.mount | grep _netdev | grep nodev | grep nosuid | grep -c noexec
+systemctl show --property After,Before,Conflicts var-lib-etcd.mount | xargs -n 1 | sed 's/.*=//' |
+    grep -E '^(remote-fs-pre.target|kubelet.service|umount.target)$' | sort -u | xargs echo ordered with
+timeout 60 systemctl stop var-lib-etcd.mount
+see unmounted
+timeout 60 systemctl start var-lib-etcd.mount 2>/dev/null || echo nothing to mount
 start state
 systemctl exit
 "#;
@@ -96,17 +95,11 @@ fn can_run() -> bool {
     can
 }
 
-/// The unit as it is rendered, without an option that this machine's kernel may lack.
-fn rendered() -> String {
-    let options = ["_netdev", "nodev", "nosuid", "noexec"].map(str::to_owned);
-    let of = DataMount {
-        place: &"/var/lib/etcd".parse().unwrap(),
-        options: &options,
-        wants: "",
-        before: &[],
-        limit: Span(Duration::from_secs(90)),
-    };
-    data_mount(&of).unwrap().text
+/// What puts the kubelet after the mount.
+fn order() -> String {
+    let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"";
+    let pool = Pool::load(&[Source { path: "config.toml".into(), text: text.into() }]).unwrap();
+    unit::drop_ins(&pool).into_iter().find(|one| one.unit == "kubelet.service").unwrap().text
 }
 
 fn lun(dir: &Path) -> Loop {
@@ -124,14 +117,20 @@ fn lun(dir: &Path) -> Loop {
 }
 
 #[test]
-fn etcd_units_that_require_the_mount_never_mount_what_was_not_verified() {
+fn systemd_follows_the_mount_and_never_makes_it() {
     if !can_run() {
         return;
     }
     let dir = Dir(format!("/var/tmp/etcd-lun-units-{}", std::process::id()).into());
     let units = dir.0.join("units");
     fs::create_dir_all(&units).unwrap();
-    fs::write(units.join("var-lib-etcd.mount"), rendered()).unwrap();
+    fs::create_dir(units.join("kubelet.service.d")).unwrap();
+    fs::write(units.join("kubelet.service.d/50-etcd-lun.conf"), order()).unwrap();
+    fs::write(
+        units.join("kubelet.service"),
+        "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/true\n",
+    )
+    .unwrap();
     for (name, lines) in REQUIRES {
         let text = format!(
             "[Unit]\nDefaultDependencies=no\nStartLimitIntervalSec=0\n{lines}\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
@@ -141,8 +140,12 @@ fn etcd_units_that_require_the_mount_never_mount_what_was_not_verified() {
     }
     let lun = lun(&dir.0);
     let base = dir.0.display();
-    fs::write(dir.0.join("script"), SCRIPT.replace("$LUN", &lun.0).replace("VERIFIED", VERIFIED)).unwrap();
-    fs::write(units.join("test.target"), "[Unit]\nDefaultDependencies=no\nWants=script.service\n").unwrap();
+    fs::write(dir.0.join("script"), SCRIPT.replace("$LUN", &lun.0)).unwrap();
+    fs::write(
+        units.join("test.target"),
+        "[Unit]\nDefaultDependencies=no\nWants=script.service kubelet.service\n",
+    )
+    .unwrap();
     let script = format!(
         "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/sh {base}/script\n\
          StandardOutput=append:{base}/seen\nStandardError=append:{base}/seen\n"
@@ -157,18 +160,20 @@ fn etcd_units_that_require_the_mount_never_mount_what_was_not_verified() {
         .unwrap();
     let seen = fs::read_to_string(dir.0.join("seen"))
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&ended.stderr)));
-    let expected = "\
-device units: 0
-working starts on local
-state starts on local
-mounts starts on local
-unverified: local, inactive
-verified: lun, active
-working starts on lun
-mounts starts on lun
-1
-restarted without the link: local, inactive
-state starts on local
-";
+    let seen: Vec<_> = seen.lines().collect();
+    let expected = [
+        "working starts on local",
+        "state starts on local",
+        "mounts starts on local",
+        "before: local, inactive",
+        "mounted: lun, active",
+        "working starts on lun",
+        "mounts starts on lun",
+        "1",
+        "ordered with kubelet.service remote-fs-pre.target umount.target",
+        "unmounted: local, inactive",
+        "nothing to mount",
+        "state starts on local",
+    ];
     assert_eq!(seen, expected);
 }

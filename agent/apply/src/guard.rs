@@ -6,8 +6,8 @@ use super::{
 };
 use anyhow::{Context as _, anyhow};
 use config::NOT_IN_USE;
-use hands::Request;
 pub use hands::looks::{fenced, lacks, names, nobody_has, says_local, says_lun};
+use hands::{Request, looks};
 use host::{Host, block, inode, iscsi, mountinfo, multipath, staging::Staging};
 use node::{
     Content, Fact, Lun, LunView, Order, User,
@@ -368,10 +368,7 @@ pub fn rolled_back(machine: &dyn Machine) -> anyhow::Result<Record> {
 
 /// Nothing is mounted on the data directory.
 pub fn nothing_is_mounted(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
-    match machine.mounted_on(data_dir)? {
-        Some(source) => fail!(MountChanged, "{source} is mounted on {data_dir} now"),
-        None => Ok(()),
-    }
+    looks::nothing_on(data_dir, machine.mounted_on(data_dir)?.as_deref())
 }
 
 /// The local copy is authoritative, or the only one, and lies in the data directory.

@@ -6,7 +6,7 @@ use super::{
     away::Clock,
     cause,
     context::Run,
-    dispatch, exposure,
+    dispatch,
     outcome::{Done, Failure},
     steps::preflight,
     watcher::{StepNumber, Watcher},
@@ -50,7 +50,6 @@ pub fn apply(
         return Err(Refusal::OtherNamespace.into());
     }
     alone::wait_for_leftovers(host, watcher)?;
-    exposure::withdraw(door)?; // left by a run that was killed while PID 1 mounted
     // At boot nothing is tried before a stop, and the service's SELinux domain has no right to touch what it left.
     if goal != Goal::Lun(Occasion::Boot) {
         preflight::clear(host, config)?;

@@ -161,7 +161,10 @@ fn drop_ins(host: &Host, pool: &Pool, into: &Path) -> Result<(), Exit> {
         host.root.write_durably(&path, &drop_in.text, 0o644).context("writing a drop-in")?;
         print_out(&format!("wrote {path}"));
     }
-    for path in unit::obsolete(pool) {
+    let mount = unit::mount_unit_name(&pool.etcd.data_dir);
+    let earlier = host.root.read_opt(below(mount.clone())?.as_path()).context("reading a unit")?;
+    let earlier = earlier.is_some_and(|text| unit::is_earlier_mount(&text)).then_some(mount);
+    for path in unit::obsolete(pool).into_iter().chain(earlier) {
         let path = below(path)?;
         if host.root.list(path.parent().as_path()).unwrap_or_default().iter().any(|name| name == path.name())
         {

@@ -3,7 +3,7 @@
 use super::page::Page;
 use config::{Config, Iscsi, Runtime};
 use node::{
-    Content, Etcd, Fact, InForce, LocalDir, LunView, MountUnit, Node, Retired, SeenSession, Selinux,
+    Content, Etcd, Fact, InForce, LocalDir, LunView, Node, Retired, SeenSession, Selinux,
     authority::{Authority, Record, Stamp},
     layout::{RETIRED, RETURNING},
 };
@@ -135,12 +135,6 @@ pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
             let free = mount.free.map(|(free, all)| format!(", {free} of {all} free")).unwrap_or_default();
             format!("{} on {} ({}){free}", mount.source, config.etcd.data_dir, mount.options.join(","))
         }
-    });
-    page.fact("mount unit", &node.mount_unit, |unit| match unit {
-        MountUnit::Right => "as rendered".into(),
-        MountUnit::Absent => "absent: run `etcd-lun render units --into /etc/systemd/system`".into(),
-        MountUnit::Differs { path, how } => format!("{path} differs: {how}"),
-        MountUnit::NotLoaded => "changed on disk: run `systemctl daemon-reload`".into(),
     });
     if node.mount.known().is_some_and(Option::is_some) {
         page.fact("stamp", &node.mounted_stamp, stamp);

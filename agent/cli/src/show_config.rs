@@ -31,7 +31,7 @@ pub(super) fn config(config: &Config, whose: &str, found: &Files) -> String {
     files(&mut page, found);
     page.line("host", whose);
     let iscsi = config.backing.iscsi();
-    page.line("mount options", config.lun.unit_options(iscsi.is_some()).join(","));
+    page.line("mount options", config.lun.options_for_etcd(iscsi.is_some()).join(","));
     if let Some(Iscsi { target, .. }) = iscsi {
         let [without, with] = [false, true].map(|multipathd| {
             let [interval, timeout] = target.timeouts.pings(target.has_paths(multipathd));

@@ -3,7 +3,7 @@
 use super::{defaults, form, words::Gate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use terms::{AbsPath, Bytes, CONTEXT, FsLabel, Span};
+use terms::{AbsPath, Bytes, CONTEXT, FsLabel, NETDEV, Span, options_for_etcd};
 
 /// Requirements for the LUN, and its filesystem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,33 +38,20 @@ pub struct LunConfig {
     pub max_switch: Span,
 }
 
-/// Tells systemd that a mount is on the network (systemd.mount(5)). The kernel doesn't know it.
-const NETDEV: &str = "_netdev";
-
 impl LunConfig {
-    /// The mount options of the unit: those that the mount must have ([`Self::options_in_effect`]), and before them what systemd
-    /// alone reads: `_netdev` for a LUN on the network.
-    pub fn unit_options(&self, on_network: bool) -> Vec<String> {
-        let on_network = on_network || self.asks(NETDEV);
-        on_network.then(|| NETDEV.to_owned()).into_iter().chain(self.options_in_effect()).collect()
+    /// The options with which the LUN is mounted for etcd: those that the mount must have ([`Self::options_in_effect`]), and before
+    /// them what systemd alone reads: `_netdev` for a LUN on the network.
+    pub fn options_for_etcd(&self, on_network: bool) -> Vec<String> {
+        options_for_etcd(&self.staging_options(), on_network)
     }
 
-    /// The options that etcd's mount must have. What takes their effect from device nodes, programs and labels on the LUN comes
-    /// last. An option of the config that says otherwise wins.
+    /// The options that etcd's mount must have.
     pub fn options_in_effect(&self) -> Vec<String> {
-        const WITHOUT_EFFECT: [(&str, &str); 3] = [("nodev", "dev"), ("nosuid", "suid"), ("noexec", "exec")];
-        let own = self.mount_options.iter().filter(|option| *option != NETDEV).cloned();
-        let last =
-            WITHOUT_EFFECT.into_iter().filter(|(option, other)| !self.asks(option) && !self.asks(other));
-        own.chain(last.map(|(option, _)| option.to_owned())).chain(self.label_option()).collect()
+        self.options_for_etcd(false).into_iter().filter(|option| option != NETDEV).collect()
     }
 
-    fn asks(&self, name: &str) -> bool {
-        self.mount_options.iter().any(|option| option == name)
-    }
-
-    /// The mount options for a mount of etcd-lun's own, which takes no device nodes and programs from the LUN in any case. It must
-    /// have the options of the filesystem that the unit's mount has: both may be there at a time.
+    /// The options of the config, with the label. A mount of etcd-lun's own must have those of the filesystem that etcd's mount has:
+    /// both may be there at a time.
     pub fn staging_options(&self) -> Vec<String> {
         self.mount_options.iter().cloned().chain(self.label_option()).collect()
     }

@@ -199,9 +199,9 @@ impl Delivery {
             drop_in: None,
         });
         let of_others = unit::drop_ins(pool).into_iter().map(|drop_in| Unit {
-            name: drop_in.unit.into(),
-            text: String::new(),
             enabled: is_mapped && drop_in.unit == unit::MULTIPATHD,
+            name: drop_in.unit,
+            text: String::new(),
             drop_in: Some(drop_in.text),
         });
         let mut units: Vec<_> = own.chain(of_others).collect();

@@ -10,7 +10,7 @@ use config::{Config, Runtime, parked};
 use host::{
     Host,
     block::{self, Content},
-    dir, iscsi, manifest, multipath,
+    dir, iscsi, manifest, multipath, namespace,
     staging::{self, Access},
     systemd::{self, Unit},
     tree,
@@ -18,15 +18,11 @@ use host::{
 };
 use node::{ISCSID, ISCSID_SOCKET, authority::Record};
 use std::{io, os::fd::OwnedFd, time::Duration};
-use terms::{AbsPath, FsUuid, Iqn, LunAddress, Session, fail, named, require};
-use unit::{HANDS_DIR, VERIFIED, mount_unit_name};
+use terms::{AbsPath, FsUuid, Iqn, LunAddress, Session, fail, named, options_for_etcd, require};
+use unit::SHUTDOWN_SERVICE;
 
 /// mkfs.xfs zeroes the log, which takes minutes on a slow thin LUN.
 const FORMAT_LIMIT: Duration = Duration::from_secs(900);
-/// mount(8) may have to replay a large log; the unit's own limit of 90 s is reached before this one.
-const MOUNT_LIMIT: Duration = Duration::from_secs(300);
-/// The unit's own limit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).
-const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
 /// A large database takes long to open, and a member waits for its peers.
 const ETCD_LIMIT: Duration = Duration::from_secs(300);
 /// systemd's default limit for the start of a unit is 90 s. iscsid starts almost at once.
@@ -41,7 +37,7 @@ pub struct Direct {
     pub target: Option<Iqn>,
     /// The data directory.
     pub data_dir: AbsPath,
-    /// The options of the mount that etcd gets.
+    /// The options of the filesystem: those of the config, with the label.
     pub mount_options: Vec<String>,
     /// The runtime of etcd.
     pub runtime: Runtime,
@@ -116,18 +112,24 @@ impl Privileged for Direct {
             }
             Request::Expose { disk } => {
                 is_the_lun(host, disk)?;
-                // A process that was killed may have left one.
-                withdraw(host)?;
-                make_link(host, disk)?;
-                let started = systemd::start(host, &self.mount_unit(), MOUNT_LIMIT);
-                withdraw(host)?;
-                started?;
+                let there = looks::mounted_on(host, &self.data_dir)?.map(|mount| mount.source);
+                looks::nothing_on(&self.data_dir, there.as_deref())?;
+                let options = options_for_etcd(&self.mount_options, self.target.is_some());
+                let options = staging::options_here(host, &options)?.join(",");
+                self.where_pid1_mounts(host, |host| {
+                    Ok(staging::mount_for_all(host, disk, &self.data_dir, &options)?)
+                })?;
+                // A boot has started it. On the day of a run by hand nothing else has, and without it a shutdown waits for a dead target.
+                if self.target.is_some() && self.requester == Requester::Person {
+                    let started = systemd::start(host, SHUTDOWN_SERVICE, ISCSID_LIMIT);
+                    started.unwrap_or_else(|error| {
+                        tracing::warn!("a shutdown without the target may take long: {error}")
+                    });
+                }
             }
             Request::TakeBack => {
-                withdraw(host)?;
-                systemd::restart(host, &self.mount_unit(), UNMOUNT_LIMIT)?;
+                self.where_pid1_mounts(host, |host| Ok(staging::unmount_for_all(host, &self.data_dir)?))?
             }
-            Request::Withdraw => withdraw(host)?,
             Request::StartEtcd { wait } => {
                 let unit = self.etcd_unit()?;
                 self.leads_to_the_truth(host)?;
@@ -213,10 +215,8 @@ impl Direct {
     /// Returns the states of units that PID 1 reports. Of the units that one starts, only etcd-lun's own are anyone's
     /// business.
     fn states(&self, host: &Host, units: &[AskedUnit]) -> Vec<SaidOfUnit> {
-        let mount = self.mount_unit();
         let name = |unit: &AskedUnit| match unit {
             AskedUnit::Known(known) => known.name(),
-            AskedUnit::Mount => mount.as_str(),
             // There is no unit of this name, and the asking side says what it is about.
             AskedUnit::Etcd => self.etcd_unit().unwrap_or("a static pod"),
         };
@@ -238,8 +238,16 @@ impl Direct {
         }
     }
 
-    fn mount_unit(&self) -> String {
-        mount_unit_name(&self.data_dir)
+    /// Does something where PID 1 sees it. The hands are there; a run has a mount namespace of its own.
+    fn where_pid1_mounts(
+        &self,
+        host: &Host,
+        work: impl FnOnce(&Host) -> anyhow::Result<()> + Send,
+    ) -> anyhow::Result<()> {
+        match self.requester {
+            Requester::Service => work(host),
+            Requester::Person => namespace::in_that_of_pid1(work),
+        }
     }
 
     /// The data directory is one in which etcd cannot start: nothing is mounted there, and it holds only the file `member`.
@@ -314,20 +322,6 @@ fn mounted(host: &Host, disk: &str, access: Access, options: &str) -> anyhow::Re
     require!(block::xfs_on(host, disk)?.is_some(), LunChanged, "{disk} holds no XFS");
     let node = host.root.locate(block::node(disk)?.as_path());
     Ok(staging::detached(&node, access, options)?)
-}
-
-/// Makes the link that PID 1 follows to a device (kernel name). An error if there is one.
-fn make_link(host: &Host, device: &str) -> anyhow::Result<()> {
-    let make = || {
-        host.root.make_dir(HANDS_DIR, 0o700)?;
-        host.root.make_link(VERIFIED, &format!("/dev/{device}"))
-    };
-    make().context("naming the verified device to systemd")
-}
-
-/// Removes the link, so that PID 1 mounts nothing by itself. Succeeds if there is none.
-fn withdraw(host: &Host) -> anyhow::Result<()> {
-    host.root.remove(VERIFIED).context("removing the link to the verified device")
 }
 
 /// Starts iscsid's socket, or iscsid itself where it has none. Either may have failed before the node had an initiator name.

@@ -92,7 +92,7 @@ impl<'a> Door<'a> {
             Said::Units(found) if found.len() == names.len() => found,
             _ => return Err(another()),
         };
-        // The hands have the names of the mount unit and of etcd's from their own unit.
+        // The hands have the name of etcd's unit from their own.
         let about = |(name, found): (&&str, SaidOfUnit)| match found.name == **name {
             true => found.said.map_err(UnitUnknown),
             false => Err(UnitUnknown(format!(
@@ -150,7 +150,6 @@ fn another() -> anyhow::Error {
 fn asked(name: &str) -> AskedUnit {
     match KnownUnit::try_from(name.to_owned()) {
         Ok(known) => AskedUnit::Known(known),
-        Err(_) if name.ends_with(".mount") => AskedUnit::Mount,
         Err(_) => AskedUnit::Etcd,
     }
 }
@@ -178,8 +177,7 @@ mod tests {
         for name in own.chain(drop_ins).chain(others) {
             match asked(&name) {
                 AskedUnit::Known(_) => {}
-                AskedUnit::Mount => assert_eq!(name, "var-lib-etcd.mount"),
-                AskedUnit::Etcd => panic!("{name}"),
+                AskedUnit::Etcd => assert_eq!(name, "etcd.service"),
             }
         }
         assert_eq!(asked("etcd.service"), AskedUnit::Etcd);
@@ -214,12 +212,12 @@ mod tests {
     /// One request for all, and an answer is taken only for the unit that it is about.
     #[test]
     fn the_confined_service_asks_its_hands() {
-        let answer = r#"{"Ok":{"units":[{"name":"kubelet.service","said":{"Err":"denied"}},{"name":"var-lib-other.mount","said":{"Err":""}}]}}"#;
-        let (why, question) = of_hands("hands-units", answer, &["kubelet.service", "var-lib-etcd.mount"]);
-        assert_eq!(question, "{\"units\":[{\"known\":\"kubelet.service\"},\"mount\"]}\n");
+        let answer = r#"{"Ok":{"units":[{"name":"kubelet.service","said":{"Err":"denied"}},{"name":"other.service","said":{"Err":""}}]}}"#;
+        let (why, question) = of_hands("hands-units", answer, &["kubelet.service", "etcd.service"]);
+        assert_eq!(question, "{\"units\":[{\"known\":\"kubelet.service\"},\"etcd\"]}\n");
         assert_eq!(why[0], "denied");
         assert!(
-            why[1].starts_with("etcd-lun-hands@.service is about var-lib-other.mount, and the config"),
+            why[1].starts_with("etcd-lun-hands@.service is about other.service, and the config"),
             "{why:?}"
         );
         for (name, answer, expected) in [

@@ -15,7 +15,7 @@ use std::{
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
-use terms::{AbsPath, FsUuid, Wwid, named, require};
+use terms::{AbsPath, FsUuid, Wwid, fail, named, require};
 
 /// The record as it is now; none if there is none. A text of unknown form is an error.
 pub fn record(host: &Host) -> anyhow::Result<Option<Record>> {
@@ -32,6 +32,14 @@ pub fn is_barred(dir: &OwnedFd, names: &[String]) -> io::Result<bool> {
 pub fn mounted_on(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Option<Mount>> {
     let mounts = mountinfo::of_pid1(host)?;
     Ok(mounts.into_iter().find(|mount| mount.mount_point == data_dir.as_str()))
+}
+
+/// Nothing is mounted on the data directory. `source` is what is.
+pub fn nothing_on(data_dir: &AbsPath, source: Option<&str>) -> anyhow::Result<()> {
+    match source {
+        Some(source) => fail!(MountChanged, "{source} is mounted on {data_dir} now"),
+        None => Ok(()),
+    }
 }
 
 /// The record does not say that the LUN's copy is authoritative, or there is none. `so` is what is not done otherwise.

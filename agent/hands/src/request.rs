@@ -94,15 +94,13 @@ pub enum Request {
     Park,
     /// Moves it back.
     PutBack,
-    /// Asks PID 1 to mount the disk on the data directory, if it is the LUN of the record.
+    /// Mounts the disk on the data directory, for all, if it is the LUN of the record.
     Expose {
         /// Kernel name.
         disk: String,
     },
-    /// Asks PID 1 to unmount the data directory, and mount nothing there. An etcd that requires the mount is stopped with it.
+    /// Unmounts the LUN from the data directory.
     TakeBack,
-    /// Removes the link by which PID 1 would mount a disk.
-    Withdraw,
     /// Starts etcd's unit, whose start limit may be reached.
     StartEtcd {
         /// True if the answer waits until it runs.
@@ -120,8 +118,6 @@ pub enum Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum AskedUnit {
-    /// The mount unit of the data directory in the hands' unit.
-    Mount,
     /// etcd's unit, which the hands' unit names.
     Etcd,
     /// One of the list.
@@ -231,12 +227,8 @@ mod tests {
             ("{\"start-etcd\":{\"wait\":true}}", Some(Request::StartEtcd { wait: true })),
             ("\"is-stopping\"", Some(Request::IsStopping)),
             (
-                "{\"units\":[\"mount\",\"etcd\",{\"known\":\"kubelet.service\"}]}",
-                Some(Request::Units(vec![
-                    AskedUnit::Mount,
-                    AskedUnit::Etcd,
-                    AskedUnit::Known(KnownUnit("kubelet.service")),
-                ])),
+                "{\"units\":[\"etcd\",{\"known\":\"kubelet.service\"}]}",
+                Some(Request::Units(vec![AskedUnit::Etcd, AskedUnit::Known(KnownUnit("kubelet.service"))])),
             ),
             ("{\"units\":[{\"known\":\"sshd.service\"}]}", None),
             ("{\"units\":[\"kubelet.service\"]}", None),

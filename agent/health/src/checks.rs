@@ -7,7 +7,7 @@ use super::report::{
 };
 use config::{Backing, Config, Iscsi};
 use node::{
-    EtcdState, Fact, KUBELET, Lun, LunView, MountUnit, Node, Order, SeenSession, Selinux,
+    EtcdState, Fact, KUBELET, Lun, LunView, Node, Order, SeenSession, Selinux,
     authority::{Authority, Record},
 };
 use terms::{Bytes, CONTEXT, not_in_effect};
@@ -243,19 +243,6 @@ pub(super) fn mount_options(input: CheckInput<'_>) -> Outcome {
             missing.join(","),
             unit::mount_unit_name(&input.config.etcd.data_dir)
         ))
-    }))
-}
-
-pub(super) fn mount_unit(input: CheckInput<'_>) -> Outcome {
-    outcome(known(&input.node.mount_unit).and_then(|unit| match unit {
-        MountUnit::Right => ok("as rendered"),
-        MountUnit::Absent => {
-            found("absent; write it with `etcd-lun render units --into /etc/systemd/system`")
-        }
-        MountUnit::Differs { path, how } => found(format!(
-            "{path} differs: {how}; write it again with `etcd-lun render units --into /etc/systemd/system`"
-        )),
-        MountUnit::NotLoaded => found("changed since systemd read it; run `systemctl daemon-reload`"),
     }))
 }
 

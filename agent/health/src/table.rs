@@ -110,13 +110,6 @@ pub const CHECKS: &[Check] = &[
         run: checks::mount_options,
     },
     Check {
-        name: "mount-unit",
-        protects: "the next boot mounts the same way",
-        limit: "what `render units` writes",
-        severity: Warning,
-        run: checks::mount_unit,
-    },
-    Check {
         name: "stamp",
         protects: "the data on the LUN is this node's, and not from a restored snapshot",
         limit: "the record's generation and use counter",

@@ -30,7 +30,7 @@ pub(super) fn units(input: CheckInput<'_>) -> Outcome {
     }))
 }
 
-/// Writes our drop-ins and removes those that have no place.
+/// Writes our drop-ins, and removes those that have no place and the links of earlier releases.
 const RENDER: &str = "run `etcd-lun render units --into /etc/systemd/system && systemctl daemon-reload`";
 
 /// Where PID 1 would start us, or hold the kubelet back, otherwise than the config says. Drop-ins do it, and links of an earlier
@@ -40,7 +40,7 @@ fn start_problem(input: CheckInput<'_>, starters: &[Starter]) -> Option<String> 
     // Some releases of OpenShift lack the target, and an etcd that is not OpenShift's has no kubelet.
     starters.iter().filter(|one| one.load != "not-found").find_map(|one| {
         let name = &one.name;
-        let drop_in = wanted.iter().find(|drop_in| drop_in.unit == name);
+        let drop_in = wanted.iter().find(|drop_in| drop_in.unit == *name);
         let has = |on: &[&str], list: &[String]| on.iter().all(|unit| list.iter().any(|listed| listed == unit));
         match drop_in {
             Some(DropIn { dependency: Dependency::Wants, on, .. }) if !has(on, &one.wants) => Some(format!(
@@ -51,23 +51,20 @@ fn start_problem(input: CheckInput<'_>, starters: &[Starter]) -> Option<String> 
                 "{name} does not require {}, though `boot.gate` is \"kubelet\": without the LUN it would start all the same; {RENDER}",
                 on.join(" and ")
             )),
-            // It is required by a link of an earlier release, which nobody keeps up to date.
+            Some(DropIn { dependency: Dependency::Order, .. })
+                if one.requires.iter().any(|unit| unit == unit::SERVICE) =>
+            {
+                Some(format!("{name} requires {}, though `boot.gate` is \"etcd\": {RENDER}", unit::SERVICE))
+            }
             Some(drop_in) if !one.drop_in => {
                 Some(format!("the drop-in {} is missing: {RENDER}", drop_in.path()))
             }
-            None if one.requires.iter().any(|unit| unit == unit::SERVICE) => Some(match one.drop_in {
-                true => format!("{name} requires {}, though `boot.gate` is \"etcd\": {RENDER}", unit::SERVICE),
-                false => format!(
-                    "{name} requires {0} by a link of an earlier release, though `boot.gate` is \"etcd\": run `systemctl disable {0}`, which removes it",
-                    unit::SERVICE
-                ),
-            }),
             _ => None,
         }
     })
 }
 
-/// Returns the fault of a unit. The content of the mount unit has a check of its own.
+/// Returns the fault of a unit.
 fn unit_problem(unit: &UnitState) -> Option<String> {
     let name = &unit.name;
     match unit.load.as_str() {

@@ -24,6 +24,8 @@ pub enum Tool {
     Lsblk,
     /// Makes XFS (xfsprogs).
     MkfsXfs,
+    /// Mounts, and tells systemd of options that the kernel does not know (util-linux).
+    Mount,
     /// Labels files as the SELinux policy says (policycoreutils); not on every machine.
     Restorecon,
     /// Controls multipathd (device-mapper-multipath); not on every machine.
@@ -38,6 +40,8 @@ pub enum Tool {
     Systemctl,
     /// Decrypts a credential of systemd; from systemd 250 on.
     SystemdCreds,
+    /// Unmounts (util-linux).
+    Umount,
     /// Grows XFS (xfsprogs).
     XfsGrowfs,
 }
@@ -67,6 +71,7 @@ impl Tool {
             Self::Journalctl => ("journalctl", "systemd"),
             Self::Lsblk => ("lsblk", "util-linux"),
             Self::MkfsXfs => ("mkfs.xfs", "xfsprogs"),
+            Self::Mount => ("mount", "util-linux (Debian: mount)"),
             Self::Restorecon => ("restorecon", "policycoreutils"),
             Self::Multipathd => ("multipathd", "device-mapper-multipath (Debian: multipath-tools)"),
             Self::Rsync => ("rsync", "rsync"),
@@ -74,6 +79,7 @@ impl Tool {
             Self::Sha256sum => ("sha256sum", "coreutils"),
             Self::Systemctl => ("systemctl", "systemd"),
             Self::SystemdCreds => ("systemd-creds", "systemd"),
+            Self::Umount => ("umount", "util-linux (Debian: mount)"),
             Self::XfsGrowfs => ("xfs_growfs", "xfsprogs"),
         }
     }

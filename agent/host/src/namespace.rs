@@ -97,15 +97,9 @@ pub fn join_pid1(is_service: bool) -> io::Result<Joined> {
     if is_service && has_slave_of(&read(OUR_MOUNTS)?, &read(MOUNTS_OF_PID1)?) {
         return Ok(Joined::Same);
     }
-    // Everything that is needed of the old namespace is opened before the process leaves it.
-    let theirs = open(OF_PID1, OFlags::RDONLY)?;
-    let root = open("/proc/1/root", OFlags::PATH | OFlags::DIRECTORY)?;
     let here = env::current_dir()
         .map_err(|error| io::Error::new(error.kind(), format!("finding the working directory: {error}")))?;
-    let step = |doing: &str, done: nix::Result<()>| done.map_err(|errno| explain(doing, &errno.into()));
-    step("joining PID 1's mount namespace", setns(theirs, CloneFlags::CLONE_NEWNS))?;
-    // setns leads to the root of the namespace, but PID 1 may have another root directory.
-    step("going to PID 1's root directory", fchdir(root).and_then(|()| chroot(".")))?;
+    enter()?;
     env::set_current_dir(&here).map_err(|error| {
         let said = format!(
             "the working directory {} can't be entered in PID 1's mount namespace: {error}; start from /",
@@ -114,6 +108,33 @@ pub fn join_pid1(is_service: bool) -> io::Result<Joined> {
         io::Error::new(error.kind(), said)
     })?;
     Ok(Joined::Joined)
+}
+
+/// Does something in PID 1's mount namespace, in a thread that ends with it: this process stays where it is. Needs the rights that
+/// [`join_pid1`] needs.
+pub fn in_that_of_pid1<E: From<io::Error> + Send>(
+    work: impl FnOnce(&Host) -> Result<(), E> + Send,
+) -> Result<(), E> {
+    let there = || {
+        // Threads share root and working directory, and setns fails while they do (setns(2)).
+        unshare(CloneFlags::CLONE_FS).map_err(io::Error::from)?;
+        enter()?;
+        work(&Host::machine()?)
+    };
+    let ended_early =
+        |_| Err(io::Error::other("the thread in PID 1's mount namespace has ended early").into());
+    std::thread::scope(|scope| scope.spawn(there).join().unwrap_or_else(ended_early))
+}
+
+/// Takes the calling thread, which shares its root with no other, to PID 1's mount namespace and root directory.
+fn enter() -> io::Result<()> {
+    // Everything that is needed of the old namespace is opened before the thread leaves it.
+    let theirs = open(OF_PID1, OFlags::RDONLY)?;
+    let root = open("/proc/1/root", OFlags::PATH | OFlags::DIRECTORY)?;
+    let step = |doing: &str, done: nix::Result<()>| done.map_err(|errno| explain(doing, &errno.into()));
+    step("joining PID 1's mount namespace", setns(theirs, CloneFlags::CLONE_NEWNS))?;
+    // setns leads to the root of the namespace, but PID 1 may have another root directory.
+    step("going to PID 1's root directory", fchdir(root).and_then(|()| chroot(".")))
 }
 
 fn open(path: &str, flags: OFlags) -> io::Result<OwnedFd> {

@@ -19,7 +19,7 @@ pub use options::{inspecting_options, options_here, superblock_options};
 
 use super::{
     Host,
-    exec::one_line,
+    exec::{ExecError, Invocation, Tool, one_line},
     kmsg::{Mark, Message},
     root::at as at_path,
 };
@@ -260,6 +260,26 @@ pub fn detached(node: &Path, access: Access, options: &str) -> io::Result<OwnedF
     }
     fsconfig_create(&context)?;
     Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+/// mount(8) may have to replay a large log.
+const MOUNT_LIMIT: Duration = Duration::from_secs(300);
+
+/// Mounts the XFS on a disk (kernel name) on a directory, for all who see the caller's mounts. mount(8) keeps `_netdev` where systemd
+/// finds it (libmount's utab): then it unmounts before it ends the network.
+pub fn mount_for_all(host: &Host, disk: &str, at: &AbsPath, options: &str) -> Result<(), StagingError> {
+    let device = Path::new("/dev").join(disk);
+    let log = Mark::now(host);
+    let args = ["-i", "-t", "xfs", "-o", options, "--", &device.to_string_lossy(), at.as_str()];
+    let what = Invocation::new(Tool::Mount, args).limit(MOUNT_LIMIT);
+    let mounted = host.run(&what).and_then(|output| output.success(&what));
+    mounted.map(drop).map_err(|error| refused(log, &device, disk, io::Error::other(error)))
+}
+
+/// Unmounts what is mounted on a directory. Fails while somebody uses it.
+pub fn unmount_for_all(host: &Host, at: &AbsPath) -> Result<(), ExecError> {
+    let what = Invocation::new(Tool::Umount, ["-i", "--", at.as_str()]).limit(MOUNT_LIMIT);
+    host.run(&what)?.success(&what).map(drop)
 }
 
 /// A directory on which nothing is mounted.

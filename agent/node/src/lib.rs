@@ -17,7 +17,7 @@ pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState, database};
 pub use fact::Fact;
 pub use health_facts::{HealthFacts, OtherUse, Path, Pressure, Route, Starter, UnitState, WriteCache};
 pub use iscsi::{ISCSID, ISCSID_SOCKET, Initiator, SeenSession};
-pub use local::{BarredData, DataMount, LocalDir, MountUnit, Retired, RollbackStaging, StagedCopy};
+pub use local::{BarredData, DataMount, LocalDir, Retired, RollbackStaging, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, User};
 pub use order::{Order, order};
 pub use selinux::{InForce, Selinux};
@@ -63,8 +63,6 @@ pub struct Node {
     pub mount: Fact<Option<DataMount>>,
     /// The stamp, read through this mount.
     pub mounted_stamp: Fact<Option<Stamp>>,
-    /// The mount unit.
-    pub mount_unit: Fact<MountUnit>,
     /// etcd.
     pub etcd: Fact<Etcd>,
     /// The etcd cluster; none if nobody asked: at boot, for the timer, or while this node's etcd does not run.
@@ -104,7 +102,6 @@ impl Node {
             barred_data: unknown(),
             mount: unknown(),
             mounted_stamp: unknown(),
-            mount_unit: unknown(),
             etcd: unknown(),
             cluster: None,
             elsewhere: None,

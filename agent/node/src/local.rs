@@ -1,4 +1,4 @@
-//! The node's own side: the data directory, its mount, the mount unit, retired data.
+//! The node's own side: the data directory, its mount, retired data.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -130,35 +130,4 @@ struct Space {
 fn space<S: Serializer>(space: &Option<(Bytes, Bytes)>, to: S) -> Result<S::Ok, S::Error> {
     let space = space.map(|(free, size)| Space { free_bytes: free, size_bytes: size });
     space.serialize(to)
-}
-
-/// The mount unit that systemd knows, compared with what `render units` writes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum MountUnit {
-    /// systemd does not know it.
-    Absent,
-    /// Its file is different.
-    Differs {
-        /// The file that systemd reads.
-        path: String,
-        /// The difference.
-        how: String,
-    },
-    /// Its file is right, and systemd has not read it yet.
-    NotLoaded,
-    /// It is as rendered.
-    Right,
-}
-
-impl MountUnit {
-    /// Why PID 1 would not mount by it what the config asks for; none if it would.
-    pub fn problem(&self) -> Option<String> {
-        Some(match self {
-            Self::Right => return None,
-            Self::Absent => "systemd does not know it".to_owned(),
-            Self::Differs { path, how } => format!("{path} is not what this config asks for: {how}"),
-            Self::NotLoaded => "its file has changed since systemd read it".to_owned(),
-        })
-    }
 }

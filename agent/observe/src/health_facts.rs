@@ -123,13 +123,13 @@ fn units_and_starters(door: &Door<'_>, config: &Config) -> (Fact<Vec<UnitState>>
     let rendered = rendered(door.host, config);
     let starters = starters(config);
     let own = rendered.known().into_iter().flatten().map(|name| unit::state_of(name)).collect::<Vec<_>>();
-    let all: Vec<_> = own.iter().map(String::as_str).chain(starters.iter().copied()).collect();
+    let all: Vec<_> = own.iter().map(String::as_str).chain(starters.iter().map(String::as_str)).collect();
     let said = door.units(&all);
     let units = match rendered {
         Fact::Known(names) => units(names, &said),
         Fact::Unknown(why) => Fact::Unknown(why),
     };
-    (units, starters.into_iter().map(|name| starter(name, &said)).collect::<Result<Vec<_>, _>>().into())
+    (units, starters.iter().map(|name| starter(name, &said)).collect::<Result<Vec<_>, _>>().into())
 }
 
 /// The names of the units that the config asks for.
@@ -157,13 +157,9 @@ fn units(names: Vec<String>, said: &Units<'_>) -> Fact<Vec<UnitState>> {
     names.into_iter().map(state).collect::<Result<Vec<_>, _>>().into()
 }
 
-/// The units with a drop-in of ours, and those that an earlier config or release may have given one.
-fn starters(config: &Config) -> Vec<&'static str> {
-    let drop_ins = unit::drop_ins(config);
-    let mut names: Vec<_> = drop_ins.iter().map(|drop_in| drop_in.unit).chain(unit::KUBELET).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+/// The units with a drop-in of ours.
+fn starters(config: &Config) -> Vec<String> {
+    unit::drop_ins(config).into_iter().map(|drop_in| drop_in.unit).collect()
 }
 
 fn starter(name: &str, said: &Units<'_>) -> Result<Starter, UnitUnknown> {

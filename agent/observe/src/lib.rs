@@ -24,7 +24,6 @@ pub use health_facts::health_facts;
 pub use iscsi::answering;
 pub use local::record;
 pub use lun::lun;
-pub use mount::unit as mount_unit;
 pub use records::others_at_target;
 pub use selinux::{in_force, selinux};
 
@@ -79,9 +78,7 @@ impl Asked {
 
 /// The states of the units that plans depend on, from one request.
 fn units<'a>(door: &'a Door<'_>, config: &Config) -> Units<'a> {
-    let mount = unit::mount_unit_name(&config.etcd.data_dir);
     let mut names = etcd::units(config);
-    names.push(&mount);
     if config.backing.iscsi().is_some() {
         names.push(iscsi::MULTIPATHD);
     }
@@ -118,7 +115,6 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
         barred_data: local::barred_data(host),
         mounted_stamp: mount::stamp(host, &config.etcd.data_dir, &mount),
         mount,
-        mount_unit: mount::unit_among(host, config, &units),
         etcd: etcd::etcd_among(host, config, &units),
         cluster: None,
         elsewhere,

@@ -1,10 +1,8 @@
-//! Observes what PID 1 has mounted on the data directory, and the mount unit.
+//! Observes what PID 1 has mounted on the data directory.
 
 use super::lun::read_stamp;
-use config::Config;
-use hands::{Door, Units};
 use host::{Host, mountinfo, staging, tree, xfs};
-use node::{DataMount, Fact, MountUnit, authority::Stamp};
+use node::{DataMount, Fact, authority::Stamp};
 use std::io;
 use terms::AbsPath;
 
@@ -46,39 +44,4 @@ pub(super) fn stamp(host: &Host, data_dir: &AbsPath, mount: &Fact<Option<DataMou
         Fact::Known(None) => Fact::Known(None),
         Fact::Unknown(why) => Fact::Unknown(why.clone()),
     }
-}
-
-/// The mount unit that systemd knows, compared with the one that the config asks for.
-pub fn unit(door: &Door<'_>, config: &Config) -> Fact<MountUnit> {
-    unit_among(door.host, config, &door.units(&[]))
-}
-
-/// Uses an answer of systemd's that is there already.
-pub(super) fn unit_among(host: &Host, config: &Config, units: &Units<'_>) -> Fact<MountUnit> {
-    let rendered = match unit::data_mount_for(config) {
-        Ok(rendered) => rendered,
-        Err(error) => return Fact::from(Err(error)),
-    };
-    let known = match units.of(&rendered.name) {
-        Ok(known) => known,
-        Err(error) => return Fact::from(Err(error)),
-    };
-    // systemd also knows mounts that have no unit file: it reads mountinfo.
-    let Some(path) = Some(known.fragment_path).filter(|path| !path.is_empty() && !path.starts_with("/proc/"))
-    else {
-        return Fact::Known(MountUnit::Absent);
-    };
-    if let Some(drop_in) = known.drop_in_paths.first() {
-        let how = format!("a drop-in changes it: {drop_in}");
-        return Fact::Known(MountUnit::Differs { path, how });
-    }
-    let installed = match host.root.read(&path) {
-        Ok(text) => text,
-        Err(error) => return Fact::Unknown(error.to_string()),
-    };
-    Fact::Known(match unit::unit_text_matches(&installed, &rendered.text) {
-        Err(difference) => MountUnit::Differs { path, how: difference.to_string() },
-        Ok(()) if known.need_daemon_reload => MountUnit::NotLoaded,
-        Ok(()) => MountUnit::Right,
-    })
 }

@@ -94,7 +94,7 @@ impl<'a> PlanInput<'a> {
         let Some(stop) = stop else { return Ok(Vec::new()) };
         let (from, runtime) = (self.config.etcd.data_dir.clone(), self.config.etcd.runtime.clone());
         let catch_up = CatchUp { from: from.clone(), way, limit: self.config.lun.max_switch };
-        let preflight = Preflight { from, way, runtime, mount_unit: self.mount_unit() };
+        let preflight = Preflight { from, way, runtime };
         Ok(vec![
             Step::Node(NodeStep::Preflight(preflight)),
             Step::Protocol(ProtocolStep::CatchUp(catch_up)),
@@ -207,18 +207,9 @@ impl<'a> PlanInput<'a> {
         unit::mount_unit_name(&self.config.etcd.data_dir)
     }
 
-    /// Refuses unless the mount unit is the one that this config asks for: PID 1 mounts what the unit says.
-    pub(super) fn check_mount_unit(&self) -> Result<(), Refusal> {
-        match require("the mount unit", &self.node.mount_unit)?.problem() {
-            None => Ok(()),
-            Some(found) => Err(Refusal::MountUnit { unit: self.mount_unit(), found }),
-        }
-    }
-
-    /// Asks PID 1 to mount the filesystem that the record names.
+    /// Mounts the filesystem that the record names.
     pub(super) fn mount_data(&self, record: &Record) -> Step {
         Step::Protocol(ProtocolStep::MountData(MountData {
-            unit: self.mount_unit(),
             at: self.config.etcd.data_dir.clone(),
             wwid: record.wwid.clone(),
             uuid: record.uuid,

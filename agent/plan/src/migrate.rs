@@ -35,7 +35,6 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     if input.occasion == Occasion::Boot && input.etcd.running {
         return Err(ClusterRefusal::EtcdServes { name: input.etcd.name.clone() }.into());
     }
-    input.check_mount_unit()?;
     lun::check_multipathd(input)?;
     // Asked before the first step, though etcd is stopped by a later one: a run that would end there is not begun.
     input.check_may_stop()?;

@@ -142,7 +142,6 @@ pub(super) fn unmounted(input: &PlanInput<'_>, record: &Record) -> Result<Plan, 
         Ok(steps) => return Ok(Plan::until(steps, Horizon::Lun)),
         Err(two_histories) => return take_back(input, record, two_histories),
     }
-    input.check_mount_unit()?;
     if let Some(plan) = attach::plan(input)? {
         return Ok(plan);
     }

@@ -106,10 +106,8 @@ pub fn module<'a>(input: impl Into<PolicyInput<'a>>) -> Module {
         Runtime::Systemd { unit } => format!("{text}\n{}", ETCD_UNIT.replace("@ETCD_UNIT@", &regex(unit))),
         Runtime::StaticPod { .. } => format!("{text}\n{STATIC_POD}"),
     };
-    let mount_unit = regex(&unit::mount_unit_name(&etcd.data_dir));
     let text = text
         .replace("@DATA_DIR@", &regex(etcd.data_dir.as_str()))
-        .replace("@MOUNT_UNIT@", &mount_unit)
         .replace("@TEXTFILE_DIR@", &regex(health.textfile.parent().as_str()));
     let checksum = &checksum(&text);
     Module {
@@ -164,12 +162,10 @@ fn regex(text: &str) -> String {
 /// them need exist.
 pub fn labelled<'a>(input: impl Into<PolicyInput<'a>>) -> Vec<String> {
     let PolicyInput { etcd, health, .. } = input.into();
-    let mount_unit = unit::mount_unit_name(&etcd.data_dir);
     let mut paths = vec![
         unit::PACKAGED_PROGRAM.to_owned(),
         "/etc/etcd-lun".to_owned(),
         "/etc/iscsi".to_owned(),
-        format!("/etc/systemd/system/{mount_unit}"),
         "/run/etcd-lun".to_owned(),
         unit::HANDS_DIR.to_owned(),
         "/var/lib/etcd-lun".to_owned(),
@@ -218,7 +214,6 @@ mod tests {
         let plain = module(&pool("10.0.0.1", POD));
         assert!(!has_placeholder(&plain.text), "{}", plain.text);
         assert!(plain.text.contains(r#"(filecon "/var/lib/etcd" "#));
-        assert!(plain.text.contains(r"var-lib-etcd\.mount"));
         let name = type_of(&plain.mark).unwrap();
         assert!(name.starts_with("etcd_lun_module_") && plain.text.contains(&format!("(type {name})")));
         assert_eq!(module(&pool("10.0.0.2", POD)), plain);

@@ -30,7 +30,7 @@ pub use fingerprint::{
 };
 pub use iscsi::{INTERFACE, ISCSI_PORT, Iqn, MAX_ISCSI_NAME, Portal};
 pub use lun::{Ambiguous, LunAddress, LunNumber, WantedLun};
-pub use mount_option::{CONTEXT, MountClass, not_in_effect, similar_mount_option};
+pub use mount_option::{CONTEXT, MountClass, NETDEV, not_in_effect, options_for_etcd, similar_mount_option};
 pub use named::{ErrorName, Named, NamedError};
 pub use nonce::Nonce;
 pub use quantity::{Bytes, Span};

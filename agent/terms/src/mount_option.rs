@@ -9,6 +9,20 @@ use Shown::{As, AsWritten, Otherwise};
 /// The option that gives every file of a filesystem one SELinux label (mount(8)).
 pub const CONTEXT: &str = "context=";
 
+/// Tells systemd that a mount is on the network (systemd.mount(5)). The kernel doesn't know it.
+pub const NETDEV: &str = "_netdev";
+
+/// The options of etcd's mount with these of the config: before them `_netdev` for a LUN on the network, and behind them what takes
+/// their effect from device nodes and programs on the LUN. An option of the config that says otherwise wins.
+pub fn options_for_etcd(own: &[String], on_network: bool) -> Vec<String> {
+    const WITHOUT_EFFECT: [(&str, &str); 3] = [("nodev", "dev"), ("nosuid", "suid"), ("noexec", "exec")];
+    let asks = |name: &str| own.iter().any(|option| option == name);
+    let first = (on_network || asks(NETDEV)).then_some(NETDEV).into_iter();
+    let last = WITHOUT_EFFECT.into_iter().filter(|(option, other)| !asks(option) && !asks(other));
+    let own = own.iter().map(String::as_str).filter(|option| *option != NETDEV);
+    first.chain(own).chain(last.map(|(option, _)| option)).map(str::to_owned).collect()
+}
+
 /// Whose an option is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MountClass {
@@ -55,7 +69,7 @@ const ONE_LABEL: &str = "`context=`: with it no label that somebody wrote to the
 /// The options of every filesystem (mount(8), util-linux 2.41), and those of XFS (xfs(5), xfsprogs 6.13; kernel
 /// `fs/xfs/xfs_super.c`, `xfs_fs_parameters`).
 static KNOWN: [MountOption; 91] = [
-    row("_netdev", Mount, Otherwise),
+    row(NETDEV, Mount, Otherwise),
     row("atime", Mount, Otherwise),
     row("auto", Mount, Otherwise),
     row("comment=", Mount, Otherwise),

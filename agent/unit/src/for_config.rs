@@ -1,17 +1,11 @@
 //! Which units a config needs, and with which values.
 
 use super::{
-    CATALOG_FILE, DataMount, KUBELET, Rendered, Service, UnitError, data_mount, hands::hands_units,
-    health::health, iscsid_service, lost_units, multipath_service, program::program_units, selinux_service,
-    service, service::SHUTDOWN_SERVICE, shutdown_service,
+    CATALOG_FILE, KUBELET, Rendered, Service, UnitError, hands::hands_units, health::health, iscsid_service,
+    lost_units, multipath_service, program::program_units, selinux_service, service, shutdown_service,
 };
 use config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target};
-use std::time::Duration;
-use terms::{AbsPath, Portal, Span};
-
-/// The time limit for mounting, log replay included, and for unmounting. Long enough for XFS to replay the largest log, and
-/// six times what an unreachable target takes at shutdown (etcd-lun-shutdown.service).
-const MOUNT_LIMIT: Span = Span(Duration::from_secs(90));
+use terms::{AbsPath, Portal};
 
 /// The part of the config that the units depend on: the same for every node.
 #[derive(Debug, Clone, Copy)]
@@ -52,18 +46,6 @@ impl<'a> From<&'a Pool> for UnitInput<'a> {
     }
 }
 
-/// Renders the mount unit of the data directory.
-pub fn data_mount_for<'a>(input: impl Into<UnitInput<'a>>) -> Result<Rendered, UnitError> {
-    let input = input.into();
-    data_mount(&DataMount {
-        place: &input.etcd.data_dir,
-        options: &input.lun.unit_options(input.target.is_some()),
-        wants: input.target.map_or("", |_| SHUTDOWN_SERVICE),
-        before: &users(input),
-        limit: MOUNT_LIMIT,
-    })
-}
-
 /// Where the program lies on a node, unless a package has brought it. No MachineConfig owns this path: if the pool's object
 /// brings the program in another way tomorrow, the program stays until the next one is in place, also for a shutdown.
 /// `/usr/local/bin/etcd-lun` is a link to it, for people.
@@ -101,7 +83,6 @@ impl InstalledBy {
     }
 }
 
-/// Renders all services and the timer: all units but the mount.
 fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, UnitError> {
     let invalid = |why: &'static str| UnitError {
         unit: super::SERVICE.into(),
@@ -161,8 +142,8 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
 /// The parent of etcd-lun's own state directory.
 const STATE_PARENT: &str = "/var/lib";
 
-/// Units that must start after the mount of the data directory, and stop before it is unmounted.
-fn users(input: UnitInput<'_>) -> Vec<String> {
+/// Units that use the data: they must start after the mount of the data directory, and stop before it is unmounted.
+pub(super) fn users(input: UnitInput<'_>) -> Vec<String> {
     let own = match &input.etcd.runtime {
         Runtime::Systemd { unit } => Some(unit.clone()),
         Runtime::StaticPod { .. } => None,
@@ -201,7 +182,6 @@ pub fn for_config_installed_by<'a>(
 ) -> Result<Vec<Rendered>, UnitError> {
     let input = input.into();
     let mut units = services(input, by)?;
-    units.push(data_mount_for(input)?);
     units.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(units)
 }
@@ -216,7 +196,6 @@ mod tests {
     #[test]
     fn examples() {
         let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = ";
-        let mount = include_str!("../../../units/example/var-lib-etcd.mount");
         let selinux = include_str!("../../../units/example/etcd-lun-selinux.service");
         let shutdown = include_str!("../../../units/example/etcd-lun-shutdown.service");
         let lost = include_str!("../../../units/example/etcd-lun-lost.service");
@@ -246,7 +225,6 @@ mod tests {
                 ("etcd-lun-selinux.service", selinux),
                 ("etcd-lun-shutdown.service", shutdown),
                 ("etcd-lun.service", service),
-                ("var-lib-etcd.mount", mount),
             ];
             for (unit, (name, example)) in units.iter().zip(expected) {
                 assert_eq!(unit.name, name);
@@ -265,19 +243,15 @@ mod tests {
     fn drop_ins_are_files_and_no_unit_can_be_enabled() {
         let text = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\nmultipath = true\n[etcd]\nruntime = \"static-pod\"\n[boot]\ngate = ";
         let boot = include_str!("../../../units/example/multi-user.target.d/50-etcd-lun.conf");
+        let order = include_str!("../../../units/example/kubelet.service.d/50-etcd-lun.conf");
         let gate = include_str!("../../../units/example/kubelet/kubelet.service.d/50-etcd-lun.conf");
-        for (name, wanted) in [
-            ("etcd", vec![("multi-user.target", boot)]),
-            (
-                "kubelet",
-                vec![
-                    ("crio.service", gate),
-                    ("kubelet-dependencies.target", gate),
-                    ("kubelet.service", gate),
-                    ("multi-user.target", boot),
-                ],
-            ),
-        ] {
+        for (name, text_of_kubelet) in [("etcd", order), ("kubelet", gate)] {
+            let kubelet = ["crio.service", "kubelet-dependencies.target", "kubelet.service"];
+            let wanted: Vec<_> = kubelet
+                .map(|unit| (unit, text_of_kubelet))
+                .into_iter()
+                .chain([("multi-user.target", boot)])
+                .collect();
             let source = Source { path: "config.toml".into(), text: format!("{text}\"{name}\"") };
             let pool = Pool::load(&[source]).unwrap();
             for unit in for_config_installed_by(&pool, InstalledBy::MachineConfig).unwrap() {
@@ -285,13 +259,13 @@ mod tests {
             }
             let (multipathd, found): (Vec<_>, Vec<_>) =
                 drop_ins(&pool).into_iter().partition(|one| one.unit == MULTIPATHD);
-            let found: Vec<_> = found.iter().map(|one| (one.unit, one.text.as_str())).collect();
+            let found: Vec<_> = found.iter().map(|one| (&*one.unit, one.text.as_str())).collect();
             assert_eq!(found, wanted);
             assert!(multipathd[0].text.ends_with("\nWants=etcd-lun-multipath.service\n"));
-            // The files of the other gate are removed, and so are the links of earlier releases.
+            // The files of another config are removed, and so are the links of earlier releases.
             let obsolete = obsolete(&pool);
-            let of_gate = obsolete.iter().filter(|path| path.ends_with(DROP_IN)).count();
-            assert_eq!((of_gate, obsolete.len() - of_gate), (5 - wanted.len(), 6));
+            let drop_ins = obsolete.iter().filter(|path| path.ends_with(DROP_IN)).count();
+            assert_eq!((drop_ins, obsolete.len() - drop_ins), (1, 6));
         }
     }
 
@@ -322,9 +296,8 @@ mod tests {
         });
         let (own, others): (Vec<_>, Vec<_>) =
             with.into_iter().partition(|unit| unit.name == "etcd-lun-iscsid.service");
-        assert_eq!((own.len(), others, drop_in.len(), none.len()), (1, without, 2, 1));
-        let paths = |all: &[crate::DropIn]| all.iter().map(crate::DropIn::path).collect::<Vec<_>>();
-        assert_eq!(paths(&drop_in)[0], "iscsid.service.d/50-etcd-lun.conf");
+        assert_eq!((own.len(), others, drop_in.len(), none.len()), (1, without, 5, 4));
+        assert!(drop_in.iter().any(|one| one.path() == "iscsid.service.d/50-etcd-lun.conf"));
         let dir = std::env::temp_dir().join(format!("etcd-lun-iscsid-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let (of_node, ours) = (dir.join("iscsid.conf"), dir.join("ours"));

@@ -7,8 +7,7 @@ use super::{
 use config::Runtime;
 use terms::{AbsPath, Iqn};
 
-/// The directory that only PID 1 and the hands write to, and a run by hand: the socket, and the link to the verified
-/// device.
+/// The directory of the socket, which only PID 1 writes to.
 pub const HANDS_DIR: &str = "/run/etcd-lun-hands";
 /// The socket.
 pub const HANDS_PATH: &str = "/run/etcd-lun-hands/socket";
@@ -41,6 +40,9 @@ pub(super) fn hands_units(
         Runtime::Systemd { unit } if is_unit_name(unit) => format!("--unit {unit}"),
         Runtime::Systemd { unit } => return refuse(unit, "it is not the name of a unit"),
     };
+    if data_dir.as_str() == "/" {
+        return refuse("/", "the root is not a data directory");
+    }
     if !is_plain_path(data_dir) {
         return refuse(data_dir.as_str(), NOT_PLAIN);
     }

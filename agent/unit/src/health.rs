@@ -24,7 +24,7 @@ pub const LOST: &str = "/run/etcd-lun/lost";
 const SERVICE_TEMPLATE: &str = include_str!("../../../units/etcd-lun-health.service.in");
 const TIMER_TEMPLATE: &str = include_str!("../../../units/etcd-lun-health.timer.in");
 
-/// Renders service and timer. Fails on the same values as the mount unit. `program` and `beneath` were validated when the main
+/// Renders service and timer. Fails on values that systemd would split or expand. `program` and `beneath` were validated when the main
 /// service was rendered.
 pub(super) fn health(
     program: &AbsPath,

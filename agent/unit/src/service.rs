@@ -79,7 +79,7 @@ pub fn iscsid_service() -> Rendered {
     Rendered { name: ISCSID_SERVICE.into(), text: ISCSID_UNIT.into() }
 }
 
-/// Renders the service, the same bytes for the same values. Fails on the same values as the mount unit.
+/// Renders the service, the same bytes for the same values. Fails on values that systemd would split or expand.
 pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
     let refuse =
         |key, value: &str, why| Err(UnitError { unit: SERVICE.into(), key, value: value.to_owned(), why });

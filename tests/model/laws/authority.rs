@@ -93,7 +93,7 @@ fn nothing_is_barred_under_an_etcd_that_runs() {
 /// At boot nothing comes before the look at the LUN: whatever else is wrong with the node, etcd must not start on old data.
 #[test]
 fn at_boot_the_lun_is_looked_at_first() {
-    let node = Node { mount_unit: Fact::Known(MountUnit::Absent), ..with(None, OURS, stamp(1, 7), false) };
+    let node = Node { mounted_stamp: unknown(), ..with(None, OURS, stamp(1, 7), false) };
     assert_eq!(plan(&config(), &node, Occasion::Boot).unwrap().steps[0].id(), "bar");
     assert!(plan(&config(), &Node { record: unknown(), ..node }, Occasion::Boot).is_err());
 }

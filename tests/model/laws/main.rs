@@ -24,8 +24,8 @@ mod undo;
 use config::{Config, Gate, Runtime};
 use machine::World;
 use node::{
-    Content, DataMount, Etcd, EtcdState, Fact, InForce, LocalDir, Lun, LunView, MountUnit, Multipath, Node,
-    SeenSession, Selinux, User,
+    Content, DataMount, Etcd, EtcdState, Fact, InForce, LocalDir, Lun, LunView, Multipath, Node, SeenSession,
+    Selinux, User,
     authority::{Authority, Record, Stamp},
 };
 use plan::{
@@ -185,15 +185,11 @@ fn every_node(mut visit: impl FnMut(&Node)) -> usize {
                 node.local = local;
                 for etcd in etcds() {
                     node.etcd = etcd;
-                    for unit in [Fact::Known(MountUnit::Right), Fact::Known(MountUnit::Absent), unknown()] {
-                        node.mount_unit = unit;
-                        count += 1;
-                        visit(&node);
-                    }
+                    count += 1;
+                    visit(&node);
                 }
             }
         }
-        node.mount_unit = Fact::Known(MountUnit::Right);
         node.local = Fact::Known(dir(&[], true));
         node.etcd = Fact::Known(etcd("inactive"));
         let shut = DataMount { io_error: true, ..data_mount("8:16") };

@@ -49,10 +49,6 @@ fn the_first_copy_needs_multipathd_and_a_map() {
     for runs in [Fact::Known(true), Fact::Known(false), unknown()] {
         for mapped in [false, true] {
             every_node(|node| {
-                // Without its mount unit nothing is planned in either case.
-                if node.mount_unit != Fact::Known(MountUnit::Right) {
-                    return;
-                }
                 let mut node = with_multipathd(runs.clone(), node);
                 if mapped && let Fact::Known(LunView::Seen(lun)) = &mut node.lun {
                     lun.multipath = Multipath::Mapped;

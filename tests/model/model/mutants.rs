@@ -14,7 +14,6 @@ const MUTANTS: &[Mutant] = &[
     ("retiring leaves an empty directory", |guards| guards.bar = false),
     ("the fence empties the directory before it is immutable", |guards| guards.fence_is_atomic = false),
     ("a rollback does not compare the LUN once more", |guards| guards.compare_lun = false),
-    ("the mount unit mounts what was not verified", |guards| guards.token = false),
     ("the source at rest is not held against the copy", |guards| guards.proof = false),
     ("the commit comes before the stamp", |guards| guards.stamp_first = false),
     ("the local data's fingerprint is not looked at", |guards| guards.fingerprint = false),

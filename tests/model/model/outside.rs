@@ -78,8 +78,7 @@ impl World {
     /// The power fails and comes back.
     pub fn rebooted(self) -> Self {
         // The note that etcd-lun stopped etcd is in /run.
-        let none =
-            Self { session: false, token: false, mounted: false, shut: false, sidecars: false, ..self };
+        let none = Self { session: false, mounted: false, shut: false, sidecars: false, ..self };
         Self { etcd: Etcd::Queued, stopped_by_us: false, ..none }
     }
 
@@ -116,9 +115,7 @@ impl World {
         {
             next.push(Self { snapshot: Some(self.disk), counted: false, ..self });
         }
-        // A run that was killed while PID 1 mounted leaves the link until the next run or boot. The LUN that it has verified
-        // is not replaced in that time.
-        if !self.mounted && !self.robbed && !self.token {
+        if !self.mounted && !self.robbed {
             next.extend(self.restored());
             if self.record.is_some() {
                 // The LUN is blank; it holds other data; it is the LUN of this node's earlier installation;

@@ -172,8 +172,6 @@ impl<'a> Run<'a> {
 
     /// Runs to the end as `apply` does: observes, plans and acts until nothing is left.
     pub fn whole(&mut self, goal: Goal) -> End {
-        // A killed run may have left it.
-        self.world.token &= !self.guards.token;
         self.by_hand = goal.asks_cluster();
         for _round in 0..MAX_ROUNDS {
             let steps = match self.planner.plan(goal, &self.world, self.memory.staged) {
@@ -269,7 +267,7 @@ impl<'a> Run<'a> {
         let can_start = !world.is_running() && !matches!(world.start(), Ok(Start::Nowhere));
         // A volume that is replaced under a mount can't be detected: the kernel goes on with what it has in memory. Not played
         // are the moments at which a step unmounts and mounts again within one effect.
-        let is_in_use = world.mounted || world.token || self.memory.staged;
+        let is_in_use = world.mounted || self.memory.staged;
         let possible = [
             (Event::TargetGone, world.reachable),
             (Event::TargetBack, !world.reachable),

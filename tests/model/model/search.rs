@@ -42,7 +42,6 @@ fn beginnings() -> Vec<World> {
         meddled: false,
         reachable: true,
         session: false,
-        token: false,
         mounted: false,
         shut: false,
         etcd: Etcd::OnLocal,
@@ -124,7 +123,7 @@ pub fn visit(guards: Guards, generations: u8, runtime: Runtime, near: u8) -> Res
         seen: Seen::default(),
     };
     for world in beginnings() {
-        search.add(World { token: !guards.token, ..world }, None);
+        search.add(world, None);
     }
     while let Some((world, distance)) = search.queue.pop_front() {
         search.distance = distance;
@@ -176,9 +175,6 @@ impl Search {
         {
             record.announced = None;
         }
-        // PID 1 can mount by the link only here, and a run removes it before it makes another session.
-        let leads_somewhere = world.session && world.reachable && !world.mounted;
-        world.token &= leads_somewhere || !self.planner.guards.token;
         world.counted &= world.snapshot.is_some();
         world
     }

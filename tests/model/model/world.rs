@@ -122,8 +122,6 @@ pub struct World {
     /// Whether the target answers.
     pub reachable: bool,
     pub session: bool,
-    /// Whether the link to the verified device exists. Then PID 1 mounts the LUN for an etcd whose unit requires the mount.
-    pub token: bool,
     pub mounted: bool,
     /// Whether the mounted filesystem has shut down. It must be mounted again before it reads or writes
     /// anything.
@@ -148,8 +146,6 @@ pub struct Guards {
     pub fence_is_atomic: bool,
     /// A rollback compares the LUN with its copy once more, before the unmount and before the commit.
     pub compare_lun: bool,
-    /// The mount unit mounts only what a run has verified.
-    pub token: bool,
     /// The whole source at rest is held against what the copy holds.
     pub proof: bool,
     /// The stamp comes before the commit.
@@ -201,7 +197,6 @@ impl Guards {
         bar: true,
         fence_is_atomic: true,
         compare_lun: true,
-        token: true,
         proof: true,
         stamp_first: true,
         fingerprint: true,
@@ -263,18 +258,12 @@ impl World {
         self.record.is_some_and(|record| record.lun)
     }
 
-    /// Whether the LUN is mounted, or would be: etcd's unit requires the mount.
-    fn is_mounted_at_a_start(&self) -> bool {
-        let by_pid1 = self.token && self.session && self.reachable;
-        self.mounted || by_pid1 && matches!(self.disk, Disk::Xfs { .. })
-    }
-
     /// Where etcd would run. An error says why that would lose writes.
     pub fn start(&self) -> Result<Start, String> {
         if self.mounted && self.shut {
             return Ok(Start::Nowhere);
         }
-        if self.is_mounted_at_a_start() {
+        if self.mounted {
             return match self.disk {
                 Disk::Xfs { tree: Tree::Whole(writes), .. } if writes == self.truth => Ok(Start::Lun),
                 disk => Err(format!("etcd can start on the LUN, which holds {disk:?}")),
@@ -332,7 +321,7 @@ impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "truth {}, local {:?}, record {:?}, shelf {:?}, aside {:?}, barred {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}{}etcd {:?}{}",
+            "truth {}, local {:?}, record {:?}, shelf {:?}, aside {:?}, barred {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}etcd {:?}{}",
             self.truth,
             self.local,
             self.record,
@@ -343,7 +332,6 @@ impl fmt::Display for World {
             self.snapshot,
             if self.reachable { "reachable, " } else { "" },
             if self.session { "session, " } else { "" },
-            if self.token { "verified, " } else { "" },
             if self.mounted { "mounted, " } else { "" },
             if self.shut { "shut down, " } else { "" },
             if self.others { "" } else { "no quorum of others, " },

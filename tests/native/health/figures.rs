@@ -116,7 +116,7 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
         (
             "units",
             |health_facts| starter(health_facts, "crio.service").requires = vec!["etcd-lun.service".into()],
-            "crio.service requires etcd-lun.service by a link of an earlier release, though `boot.gate` is \"etcd\": run `systemctl disable etcd-lun.service`",
+            "crio.service requires etcd-lun.service, though `boot.gate` is \"etcd\": run `etcd-lun render",
         ),
         (
             "units",

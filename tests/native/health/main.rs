@@ -9,8 +9,8 @@ mod written;
 
 use health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, Outcome, Report, Run};
 use node::{
-    ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, MountUnit,
-    Multipath, Node, OtherUse, Retired, Selinux,
+    ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, Multipath, Node,
+    OtherUse, Retired, Selinux,
 };
 use std::time::Duration;
 use support::*;
@@ -248,7 +248,6 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             |node| known(&mut node.mount).as_mut().unwrap().options.retain(|option| option != "nodev"),
             "mounted without nodev: reboot, or stop etcd, run `systemctl stop var-lib-etcd.mount` and then",
         ),
-        ("mount-unit", |node| node.mount_unit = Fact::Known(MountUnit::Absent), "render units"),
         ("stamp", |node| node.mounted_stamp = Fact::Known(None), "no stamp"),
         ("stamp", |node| node.mounted_stamp = Fact::Known(Some(stamp(1, 0))), "restored from a snapshot"),
         ("fence", |node| node.local = Fact::Known(dir(&[], false)), "is not immutable"),
@@ -326,7 +325,6 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         retired: unknown(),
         mount: unknown(),
         mounted_stamp: unknown(),
-        mount_unit: unknown(),
         etcd: unknown::<node::Etcd>(),
         cluster: Some(unknown()),
         selinux: unknown(),

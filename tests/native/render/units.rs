@@ -19,7 +19,11 @@ fn systemd_takes_them() {
                 let wrote: Vec<_> = out.lines().filter_map(|line| line.strip_prefix("wrote ")).collect();
                 let (drop_ins, paths): (Vec<_>, Vec<_>) =
                     wrote.into_iter().partition(|path| path.ends_with("/50-etcd-lun.conf"));
-                assert_eq!((paths.len(), drop_ins.len()), (10, if gate == "etcd" { 1 } else { 4 }), "{out}");
+                assert_eq!(
+                    (paths.len(), drop_ins.len()),
+                    (9, if runtime == "systemd" { 5 } else { 4 }),
+                    "{out}"
+                );
                 for path in &paths {
                     // systemd checks that the program exists. On this machine it has another path.
                     let text = fs::read_to_string(path).unwrap();
@@ -61,7 +65,9 @@ fn the_gate_follows_the_config() {
         }
         with_gate(&dir, gate);
         for unit in units {
-            assert_eq!(has(&format!("{unit}.d/50-etcd-lun.conf")), gate == "kubelet", "{unit}");
+            let text = fs::read_to_string(dir.path(&format!("{unit}.d/50-etcd-lun.conf"))).unwrap();
+            assert!(text.contains("\nAfter=var-lib-etcd.mount\n"), "{text}");
+            assert_eq!(text.contains("\nRequires=etcd-lun.service\n"), gate == "kubelet", "{unit}");
         }
         assert!(has("multi-user.target.d/50-etcd-lun.conf"));
         assert!(!links.iter().any(|link| has(link)), "{gate}");

@@ -12,8 +12,8 @@ use config::{Config, Source};
 use health::{CHECKS, Outcome, Report, Row, Severity};
 use node::{
     Cluster, Content, DataMount, Etcd, EtcdState, Fact, HealthFacts, Identity, Initiator, LocalDir, Lun,
-    LunView, Member, MemberHealth, MountUnit, Multipath, Node, Path, Pressure, RollbackStaging, Route,
-    SeenSession, Selinux, StagedCopy, Starter, UnitState, WriteCache,
+    LunView, Member, MemberHealth, Multipath, Node, Path, Pressure, RollbackStaging, Route, SeenSession,
+    Selinux, StagedCopy, Starter, UnitState, WriteCache,
     authority::{LunUse, Record, Stamp},
 };
 use std::sync::LazyLock;
@@ -290,7 +290,7 @@ pub fn health_facts() -> HealthFacts {
     let starter = |name: &str, load: &str, wants: &[&str]| Starter {
         name: name.into(),
         load: load.into(),
-        drop_in: !wants.is_empty(),
+        drop_in: true,
         wants: wants.iter().map(ToString::to_string).collect(),
         requires: Vec::new(),
     };
@@ -344,7 +344,6 @@ pub fn node() -> Node {
         barred_data: Fact::Known(None),
         mount: Fact::Known(None),
         mounted_stamp: Fact::Known(None),
-        mount_unit: Fact::Known(MountUnit::Right),
         etcd: Fact::Known(etcd("active")),
         cluster: Some(Fact::Known(cluster(3))),
         elsewhere: None,

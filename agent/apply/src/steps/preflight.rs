@@ -10,7 +10,7 @@ use crate::{
     unmount::unmount_at,
     users::{self, Beside, User},
 };
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use config::{Config, Runtime, parked};
 use hands::{Door, looks::mounted_on, manifest_error};
 use host::{
@@ -37,16 +37,13 @@ const GROWTH: u64 = 64 << 20;
 
 /// Refuses if a later step would fail, or would wait in vain, because of something that can be seen now.
 pub fn preflight(run: &Run<'_>, step: &Preflight) -> anyhow::Result<String> {
-    let Preflight { from, way, runtime, mount_unit } = step;
+    let Preflight { from, way, runtime } = step;
     let host = run.host;
     clear(host, run.config)?;
     runtime_is_ready(run.door, runtime)?;
     if !host.runner.has(Tool::Rsync) {
         let tools = format!("{} (package {})", Tool::Rsync.program(), Tool::Rsync.package());
         return Err(Refusal::ToolMissing { tools }.into());
-    }
-    if *way == Way::ToLun {
-        mount_unit_is_right(run, mount_unit)?;
     }
     nothing_would_be_lost(host, from, *way)?;
     there_is_room(run, from, *way)?;
@@ -113,15 +110,6 @@ fn runtime_is_ready(door: &Door<'_>, runtime: &Runtime) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-fn mount_unit_is_right(run: &Run<'_>, unit: &str) -> anyhow::Result<()> {
-    let found = observe::mount_unit(run.door, run.config);
-    let found = found.require().map_err(|why| anyhow!("the mount unit cannot be determined: {why}"))?;
-    match found.problem() {
-        None => Ok(()),
-        Some(found) => Err(Refusal::MountUnit { unit: unit.to_owned(), found }.into()),
-    }
 }
 
 /// etcd writes meanwhile, so the look is repeated if a file changes or vanishes under it. If that goes on, the look after

@@ -86,16 +86,19 @@ fn defaults() {
     assert_eq!(config.etcd.data_dir.as_str(), "/var/lib/etcd");
     assert_eq!(config.etcd.runtime, Runtime::Systemd { unit: "etcd.service".into() });
     let label = "context=system_u:object_r:etcd_lun_data_t:s0";
-    assert_eq!(config.lun.unit_options(true), ["_netdev", "prjquota", "nodev", "nosuid", "noexec", label]);
-    assert_eq!(config.lun.unit_options(false), config.lun.options_in_effect());
-    assert_eq!(config.lun.options_in_effect(), ["prjquota", "nodev", "nosuid", "noexec", label]);
+    assert_eq!(
+        config.lun.options_for_etcd(true),
+        ["_netdev", "prjquota", label, "nodev", "nosuid", "noexec"]
+    );
+    assert_eq!(config.lun.options_for_etcd(false), config.lun.options_in_effect());
+    assert_eq!(config.lun.options_in_effect(), ["prjquota", label, "nodev", "nosuid", "noexec"]);
     assert_eq!(config.boot.gate, Gate::Etcd);
     assert_eq!(config.boot.attach_timeout.to_string(), "5min");
     assert_eq!(config.lun.label.as_str(), "etcd-lun");
     let asked = r#"mount_options = ["prjquota", "_netdev", "noexec", "suid", "context=u:object_r:own_t:s0"]"#;
     let lun = load(&[&format!("{GOOD}\n[lun]\n{asked}")], ID, "master-0").unwrap().lun;
     let own = "context=u:object_r:own_t:s0";
-    assert_eq!(lun.unit_options(true), ["_netdev", "prjquota", "noexec", "suid", own, "nodev"]);
+    assert_eq!(lun.options_for_etcd(true), ["_netdev", "prjquota", "noexec", "suid", own, "nodev"]);
     assert_eq!(lun.data_label(), "u:object_r:own_t:s0");
 }
 

@@ -3,7 +3,11 @@
 
 use super::*;
 use crate::socket::answer;
-use host::{Root, files::Files, transcript::NoTools};
+use host::{
+    Root,
+    files::Files,
+    transcript::{NoTools, Transcript},
+};
 use node::layout::RECORD;
 use std::fs;
 use terms::Nonce;
@@ -287,10 +291,10 @@ fn nothing_is_written_to_a_disk_but_what_the_record_announces() {
 #[test]
 fn the_state_of_few_units() {
     let node = Node::unit("hands-units");
-    let request = r#"{"units":["mount","etcd",{"known":"kubelet.service"}]}"#;
+    let request = r#"{"units":["etcd",{"known":"kubelet.service"}]}"#;
     let Said::Units(said) = answer(&node.host, &node.direct, request).unwrap().0 else { panic!() };
     let names: Vec<_> = said.iter().map(|one| one.name.as_str()).collect();
-    assert_eq!(names, ["var-lib-etcd.mount", "etcd.service", "kubelet.service"]);
+    assert_eq!(names, ["etcd.service", "kubelet.service"]);
     assert!(said.iter().all(|one| one.said.as_ref().is_err_and(|why| why.starts_with(NO_BUS))), "{said:?}");
     assert!(node.asked("\"is-stopping\"").unwrap().starts_with(NO_BUS));
     let found = node.asked(r#"{"units":[{"known":"sshd.service"}]}"#).unwrap();
@@ -302,11 +306,14 @@ fn the_state_of_few_units() {
     assert_eq!(said[0].name, "a static pod");
 }
 
-/// A link that somebody else left leads to nothing that was looked at here. After an error there is none.
+/// The LUN is mounted by mount(8), with what systemd has to know of it, and only where nothing is mounted.
 #[test]
-fn no_link_outlives_a_request() {
-    let node = Node::unit("hands-verified");
+fn the_lun_is_mounted_where_nothing_is() {
+    let mut node = Node::unit("hands-expose");
     node.record(WWID, true);
+    let expose = r#"{"expose":{"disk":"sdb"}}"#;
+    let why = node.asked(expose).unwrap();
+    assert!(why.contains("does not hold filesystem"), "{why}");
     let image = fs::OpenOptions::new().write(true).open(node.files.0.join("dev/sdb")).unwrap();
     // The superblock of an XFS: kernel `fs/xfs/libxfs/xfs_format.h`, `struct xfs_dsb`.
     let mut sector = [0_u8; 512];
@@ -319,26 +326,13 @@ fn no_link_outlives_a_request() {
     sector[100..102].copy_from_slice(&5_u16.to_be_bytes());
     sector[102..104].copy_from_slice(&512_u16.to_be_bytes());
     std::os::unix::fs::FileExt::write_all_at(&image, &sector, 0).unwrap();
-    let link = node.files.0.join("run/etcd-lun-hands/verified");
-    node.files.dir("run/etcd-lun-hands");
-    std::os::unix::fs::symlink("/dev/sdc", &link).unwrap();
-    let found = node.asked(r#"{"expose":{"disk":"sdb"}}"#).unwrap();
-    assert!(found.starts_with(NO_BUS) && !link.is_symlink(), "{found}");
-}
-
-/// Without the link PID 1 mounts nothing again.
-#[test]
-fn the_link_goes_before_the_mount() {
-    let node = Node::unit("hands-link");
-    let link = node.files.0.join("run/etcd-lun-hands/verified");
-    for request in ["\"withdraw\"", "\"take-back\""] {
-        node.files.dir("run/etcd-lun-hands");
-        std::os::unix::fs::symlink("/dev/sdb", &link).unwrap();
-        let why = node.asked(request);
-        assert!(why.is_none_or(|why| why.starts_with(NO_BUS)), "{request}");
-        assert!(!link.is_symlink(), "{request}");
-    }
-    assert_eq!(node.asked("\"withdraw\""), None);
+    let mount = "mount -i -t xfs -o _netdev,prjquota,nodev,nosuid,noexec -- /dev/sdb /var/lib/etcd";
+    let runner = Transcript::default().on(mount, 0, "", "").on("umount -i -- /var/lib/etcd", 0, "", "");
+    node.host = Host::fixture(Root::new(&node.files.0), Box::new(runner)).unwrap();
+    assert_eq!(node.asked(expose), None);
+    assert_eq!(node.asked("\"take-back\""), None);
+    node.mounted("8:32");
+    assert_eq!(node.asked(expose).unwrap(), "/dev/sdx is mounted on /var/lib/etcd now");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Which of a mount unit's options belong where: to the kernel of this node, to the filesystem in memory, to a mount that only looks.
+//! Which of a mount's options belong where: to the kernel of this node, to the filesystem in memory, to a mount that only looks.
 
 use crate::{Host, selinux};
 use std::{io, iter};
 use terms::{CONTEXT, MountClass};
 
-/// Those of a mount unit's options that have an effect on this node: `context=` only where SELinux is on. Elsewhere mount(8) leaves
+/// Those of a mount's options that have an effect on this node: `context=` only where SELinux is on. Elsewhere mount(8) leaves
 /// it out (util-linux `libmount/src/hook_selinux.c`), and XFS would refuse it.
 pub fn options_here<'a>(host: &Host, options: &'a [String]) -> io::Result<Vec<&'a str>> {
     let labelled = selinux::is_on(host)?;
@@ -12,7 +12,7 @@ pub fn options_here<'a>(host: &Host, options: &'a [String]) -> io::Result<Vec<&'
     Ok(here.collect())
 }
 
-/// Those of a mount unit's options that belong to the filesystem in memory, for `mount(2)`. None if one of them is not
+/// Those of a mount's options that belong to the filesystem in memory, for `mount(2)`. None if one of them is not
 /// known to belong either there or to a single mount: a second mount of a filesystem that is in memory ignores the
 /// former without a word (kernel `fs/super.c`, `get_tree_bdev`). Only another `context=` is refused
 /// (`security/selinux/hooks.c`, `selinux_set_mnt_opts`).

@@ -77,16 +77,6 @@ pub enum Refusal {
         /// The unit.
         unit: String,
     },
-    /// The mount unit is missing, or is not the one that this config asks for.
-    #[error(
-        "mount unit {unit}: {found}; run `etcd-lun render units --into /etc/systemd/system`, then `systemctl daemon-reload`"
-    )]
-    MountUnit {
-        /// Its name.
-        unit: String,
-        /// The finding.
-        found: String,
-    },
     /// Something else is mounted on the data directory.
     #[error(
         "{at} is already a mount point, of {source_device} ({fs_type}), and etcd-lun moves only a plain directory: unmount it, and move its data to the local disk first"

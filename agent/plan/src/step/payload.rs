@@ -152,8 +152,6 @@ pub struct Preflight {
     pub way: Way,
     /// The runtime of etcd.
     pub runtime: Runtime,
-    /// The unit by which PID 1 mounts the LUN there.
-    pub mount_unit: String,
 }
 
 /// The payload of `ProtocolStep::Retire`.
@@ -208,8 +206,6 @@ pub struct Claim {
 /// The payload of `ProtocolStep::MountData`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MountData {
-    /// The mount unit.
-    pub unit: String,
     /// Where.
     pub at: AbsPath,
     /// The LUN.

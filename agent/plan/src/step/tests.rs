@@ -73,7 +73,6 @@ fn json_of_a_step_is_flat() {
         Step::Protocol(ProtocolStep::Retire(Retire { from: at.clone(), generation: 1, fingerprint: None })),
         Step::Protocol(ProtocolStep::Mark(Mark { at: at.clone(), stamp, record })),
         Step::Protocol(ProtocolStep::MountData(MountData {
-            unit: "var-lib-etcd.mount".into(),
             at: at.clone(),
             wwid,
             uuid,

@@ -251,7 +251,7 @@ impl fmt::Display for ProtocolStep {
                     stamp.activations
                 )
             }
-            Self::MountData(MountData { unit, at, .. }) => write!(f, "mount {at} by systemd ({unit})"),
+            Self::MountData(MountData { at, .. }) => write!(f, "mount the LUN on {at}"),
             Self::UnmountData { unit, at } => write!(f, "unmount {at} by systemd ({unit})"),
             Self::UnmountShutDown { unit, at } => {
                 write!(f, "unmount {at} by systemd ({unit}): its filesystem has shut down after an I/O error")

@@ -4,13 +4,8 @@ use super::*;
 
 pub(super) fn cases() -> Vec<Case> {
     use Look::{DataIsOnLun, Etcd, HasRetired, IsFenced, IsShutDown, IsStaged, MountedOn, Record, Users};
-    let mount = ProtocolStep::MountData(MountData {
-        unit: "var-lib-etcd.mount".into(),
-        at: data_dir(),
-        wwid: wwid(),
-        uuid: OURS,
-        options: Vec::new(),
-    });
+    let mount =
+        ProtocolStep::MountData(MountData { at: data_dir(), wwid: wwid(), uuid: OURS, options: Vec::new() });
     let runtime = config().etcd.runtime;
     let start = |on| {
         ProtocolStep::StartEtcd(StartEtcd { runtime: runtime.clone(), data_dir: data_dir(), on, wait: true })

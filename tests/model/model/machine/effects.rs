@@ -96,22 +96,16 @@ impl Sim<'_, '_> {
             Effect::Expose { .. } => {
                 self.run.borrow_mut().happen().map_err(halt)?;
                 self.run.borrow().lun_of_ours().map_err(halt)?;
-                self.act(|world| world.token = true)?;
                 let mut run = self.run.borrow_mut();
                 run.happen().map_err(halt)?;
                 let there = run.world.reachable;
                 run.take(|world| world.mounted |= there).map_err(halt)?;
-                run.effect(|world| world.token = !guards.token).map_err(halt)?;
                 ensure!(run.world.mounted, "the LUN has gone");
             }
-            Effect::TakeBack { .. } => self.act(|world| {
-                world.mounted = false;
-                world.shut = false;
-                // An etcd that requires the mount is stopped with it.
-                if world.etcd == Etcd::OnLun {
-                    world.etcd = Etcd::Down;
-                }
-            })?,
+            Effect::TakeBack { .. } => {
+                ensure!(self.run.borrow().world.etcd != Etcd::OnLun, "target is busy");
+                self.act(|world| (world.mounted, world.shut) = (false, false))?;
+            }
             Effect::Unmount { .. } => {
                 let mut run = self.run.borrow_mut();
                 run.happen().map_err(halt)?;

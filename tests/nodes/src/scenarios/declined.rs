@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn checks_and_warnings() {
-        let ill = output(4, "unhealthy: mount-unit, etcd\n");
+        let ill = output(4, "unhealthy: mount-options, etcd\n");
         unhealthy(&ill, &["etcd"]).unwrap();
         assert!(unhealthy(&ill, &["mount"]).is_err());
         assert!(unhealthy(&output(0, ""), &[]).is_err());

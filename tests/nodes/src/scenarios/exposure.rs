@@ -1,22 +1,19 @@
-//! etcd's own unit requires the mount of its data directory, as many guides write it. PID 1 then asks for the mount whenever
-//! somebody starts etcd, before anything has looked at the LUN.
+//! etcd's own unit needs the mount of its data directory, as many guides write it. PID 1 then asks for it whenever somebody starts
+//! etcd, before anything has looked at the LUN.
 
 use anyhow::{Context, Result, bail};
 
-use super::{check, failed, refused};
+use super::{check, refused};
 use crate::etcd;
 use crate::scene;
 use crate::stage::Stage;
 use crate::suite::Scenario;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    vec![
-        Scenario::new("exposure/etcd-requires-the-mount-of-its-directory", requires_the_mount),
-        Scenario::new("exposure/the-unit-mounts-something-else", mounts_something_else),
-    ]
+    vec![Scenario::new("exposure/etcd-requires-the-mount-of-its-directory", requires_the_mount)]
 }
 
-/// Each of these makes etcd's unit require the mount unit (systemd.exec(5), systemd.unit(5)).
+/// Each of these makes etcd's unit depend on the mount (systemd.exec(5), systemd.unit(5)).
 const REQUIRES: [&str; 3] = [
     "[Service]\nWorkingDirectory=/var/lib/etcd",
     "[Service]\nStateDirectory=etcd",
@@ -30,11 +27,11 @@ fn drop_in(stage: &Stage, lines: &str) -> Result<()> {
             "mkdir -p /etc/systemd/system/etcd.service.d
          printf '{}\\n' >/etc/systemd/system/etcd.service.d/bed.conf
          systemctl daemon-reload; systemctl reset-failed etcd.service 2>/dev/null || true
-         systemctl show --property Requires etcd.service | grep var-lib-etcd.mount",
+         systemctl show --property RequiresMountsFor etcd.service | grep /var/lib/etcd",
             lines.replace('\n', "\\n")
         ))
         .map(drop)
-        .context("etcd's unit should require the mount unit")
+        .context("etcd's unit should depend on the mount")
 }
 
 fn requires_the_mount(stage: &mut Stage) -> Result<()> {
@@ -45,9 +42,6 @@ fn requires_the_mount(stage: &mut Stage) -> Result<()> {
 
     stage.apply()?;
     stage.is_on_lun()?;
-    if stage.node.run("ls /run/etcd-lun-hands/verified")?.code == 0 {
-        bail!("the link to the verified device is still there, so PID 1 could mount by itself");
-    }
 
     // The LUN goes back to an earlier state, and somebody starts etcd.
     const REST: &str = "systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node --logout && sync";
@@ -95,37 +89,4 @@ fn requires_the_mount(stage: &mut Stage) -> Result<()> {
     stage.node.ok("timeout 45 systemctl restart etcd.service")?;
     stage.is_untouched()?;
     stage.has_kept("acknowledged")
-}
-
-/// While a run is at work, somebody's drop-in makes the unit mount another disk than the one that was verified. What PID 1 has
-/// mounted fails the verification, and is not left there for an etcd that starts later.
-fn mounts_something_else(stage: &mut Stage) -> Result<()> {
-    const DROP_IN: &str = "/etc/systemd/system/var-lib-etcd.mount.d/bed.conf";
-    stage.node.ok("truncate --size 400M /var/other.img && mkfs.xfs -q /var/other.img
-         mount -o loop /var/other.img /mnt && mkdir -p /mnt/member/snap /mnt/member/wal && umount /mnt")?;
-    // A run refuses a drop-in that is there before it begins.
-    let output = stage.node.run(&format!(
-        "disk=$(losetup --find --show /var/other.img)
-         (while systemctl is-active --quiet etcd.service; do sleep 0.05; done
-          mkdir -p $(dirname {DROP_IN}) && printf '[Mount]\\nWhat=%s\\n' $disk >{DROP_IN}
-          systemctl daemon-reload) >/dev/null 2>&1 </dev/null &
-         etcd-lun apply"
-    ))?;
-    let other = stage.node.ok(&format!(
-        "test -e {DROP_IN} && losetup --noheadings --output MAJ:MIN --associated /var/other.img | xargs"
-    ))?;
-    if stage.node.run("findmnt --mountpoint /var/lib/etcd")?.code == 0 {
-        bail!("what failed the verification is still mounted: {output}");
-    }
-    let values = ["/var/lib/etcd", "var-lib-etcd.mount", &*other];
-    check(&output, failed("mount-not-accepted", &values).in_step("mount-data"))?;
-    stage.is_down_without_lun()?;
-    stage.node.run("timeout 45 systemctl start etcd.service")?;
-    stage.is_down_without_lun()?;
-
-    stage.node.ok(&format!(
-        "rm {DROP_IN} && systemctl daemon-reload && losetup --detach-all && systemctl reset-failed etcd.service"
-    ))?;
-    stage.apply()?;
-    stage.is_on_lun()
 }

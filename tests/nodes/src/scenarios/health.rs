@@ -124,12 +124,6 @@ const BREAKS: &[(&str, &str, &str, &[&str])] = &[
         &["fence"],
     ),
     (
-        "another mount unit",
-        "echo '# mine' >>/etc/systemd/system/var-lib-etcd.mount; systemctl daemon-reload",
-        "sed -i '$d' /etc/systemd/system/var-lib-etcd.mount; systemctl daemon-reload",
-        &["mount-unit"],
-    ),
-    (
         "no drop-in",
         "mv /etc/systemd/system/multi-user.target.d/50-etcd-lun.conf /run/kept; systemctl daemon-reload",
         "mv /run/kept /etc/systemd/system/multi-user.target.d/50-etcd-lun.conf; systemctl daemon-reload",

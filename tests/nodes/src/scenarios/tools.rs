@@ -21,18 +21,6 @@ const UNFIT: &[(&str, &str, &str, Declined)] = &[
         "mv /root/mkfs.xfs /usr/sbin/",
         refused("tool-missing", &["mkfs.xfs"]),
     ),
-    (
-        "another mount unit",
-        "cp /etc/systemd/system/var-lib-etcd.mount /root/; sed -i 's/prjquota/noquota/' /etc/systemd/system/var-lib-etcd.mount; systemctl daemon-reload",
-        "cp /root/var-lib-etcd.mount /etc/systemd/system/; systemctl daemon-reload",
-        refused("mount-unit", &["var-lib-etcd.mount", "/etc/systemd/system/var-lib-etcd.mount"]),
-    ),
-    (
-        "no mount unit",
-        "rm /etc/systemd/system/var-lib-etcd.mount; systemctl daemon-reload",
-        "cp /root/var-lib-etcd.mount /etc/systemd/system/; systemctl daemon-reload",
-        refused("mount-unit", &["var-lib-etcd.mount"]),
-    ),
 ];
 
 pub(super) fn scenarios() -> Vec<Scenario> {

@@ -246,7 +246,6 @@ fn labels(node: &Node) -> Result<()> {
         ("/var/lib/etcd-lun/program", "etcd_lun_exec_t"),
         ("/etc/etcd-lun/config.toml", "etcd_lun_conf_t"),
         ("/etc/iscsi/initiatorname.iscsi", "etcd_lun_iscsi_conf_t"),
-        ("/etc/systemd/system/var-lib-etcd.mount", "etcd_lun_unit_file_t"),
         ("/run/etcd-lun-hands", "etcd_lun_hands_run_t"),
         ("/var/lib/etcd-lun/authority.json", "etcd_lun_var_lib_t"),
         ("/var/lib/etcd-lun/retired/1/member/snap/db", "etcd_lun_data_t"),

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use config::{Config, MAIN_FILE, Source};
 use hands::Door;
 use node::layout::STAGING;
-use node::{Etcd, EtcdState, Fact, Identity, LocalDir, LunView, MountUnit, Node};
+use node::{Etcd, EtcdState, Fact, Identity, LocalDir, LunView, Node};
 use observe::{self, Asked, Viewpoint};
 use plan::{Occasion, ProtocolStep, Step, plan};
 
@@ -113,7 +113,6 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
 fn as_at_boot(node: &mut Node) {
     node.mount = Fact::Known(None);
     node.mounted_stamp = Fact::Known(None);
-    node.mount_unit = Fact::Known(MountUnit::Right);
     node.initiator.multipathd_active = Fact::Known(false);
     node.etcd = Fact::Known(Etcd {
         name: "etcd.service".into(),
