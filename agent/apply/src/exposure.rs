@@ -3,7 +3,10 @@
 //! The run has the verified filesystem mounted for itself meanwhile. So it stays in memory, and what is mounted beside it is the same
 //! one: XFS refuses a second filesystem of the same UUID. If anything fails, the mount goes before the run goes on.
 
-use hands::{Door, Request, looks::mounted_on};
+use hands::{
+    Door, Request,
+    looks::{mounted_on, nothing_on},
+};
 use host::{Host, mountinfo, staging, systemd};
 use plan::step::MountData;
 use std::time::Duration;
@@ -43,12 +46,14 @@ pub fn take_back(door: &Door<'_>, step: &MountData) -> anyhow::Result<()> {
     let host = door.host;
     // An interruption may be the reason to be here, and must not keep the mount.
     host.interrupt.ignore();
-    let unmounted = door.perform(&Request::TakeBack);
-    let gone = unmounted.and_then(|()| match mounted_on(host, &step.at)? {
-        Some(mount) => fail!(MountNotAccepted, "{} is mounted on {}", mount.source, step.at),
-        None => Ok(()),
-    });
-    gone.map_err(|error| {
+    let there = || anyhow::Ok(mounted_on(host, &step.at)?.map(|mount| mount.source));
+    let gone = || {
+        if there()?.is_some() {
+            door.perform(&Request::TakeBack)?;
+        }
+        nothing_on(&step.at, there()?.as_deref())
+    };
+    gone().map_err(|error| {
         error.context(named!(
             MountNotAccepted,
             "{0} may still be mounted, and was not verified: run `umount {0}`",
