@@ -165,7 +165,10 @@ impl Machine for Run<'_> {
             Effect::WriteRecord { record } => {
                 self.host.root.make_dir_durably(STATE, 0o700).context("making the state directory")?;
                 let text = record.to_text()?;
-                self.host.root.write_durably(&RECORD.parse()?, &text, 0o600).context("writing the record")?;
+                self.host
+                    .root
+                    .write_with_spare(&RECORD.parse()?, &text, 0o600)
+                    .context("writing the record")?;
             }
             Effect::SetStamp { on, stamp } => {
                 stamp::set_stamp(&root(self, *on)?, stamp)?;

@@ -1,11 +1,11 @@
 //! Files beneath one directory: `/` in production, a fixture in tests.
 
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
     iter,
-    os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 use terms::{AbsPath, Bytes};
@@ -145,6 +145,33 @@ impl Root {
         })
     }
 
+    /// Replaces a file of at most one block durably and atomically, and needs no new block after the first time, so also on a full
+    /// disk: a spare file lies beside it, gets the text, and changes names with it. Fails on a filesystem that can't exchange names.
+    pub fn write_with_spare(&self, path: &AbsPath, text: &str, mode: u32) -> io::Result<()> {
+        let target = self.locate(path.as_path());
+        let dir = self.locate(path.parent().as_path());
+        let spare = dir.join(format!(".{}.spare", path.name()));
+        let fill = || -> io::Result<()> {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = File::from(rustix::fs::openat(CWD, &spare, flags, Mode::from_raw_mode(mode))?);
+            file.set_permissions(fs::Permissions::from_mode(mode))?; // whatever the umask is
+            file.write_all_at(text.as_bytes(), 0)?;
+            // The block stays.
+            file.set_len(text.len() as u64)?;
+            file.sync_all()
+        };
+        let attempt = || -> io::Result<()> {
+            if absent_is_none(fs::symlink_metadata(&target))?.is_none() {
+                fill()?;
+                rustix::fs::renameat_with(CWD, &spare, CWD, &target, RenameFlags::empty())?;
+            }
+            fill()?;
+            rustix::fs::renameat_with(CWD, &spare, CWD, &target, RenameFlags::EXCHANGE)?;
+            File::open(&dir)?.sync_all()
+        };
+        attempt().map_err(|error| at(path.as_path(), &error))
+    }
+
     /// Makes a directory and its parents. Existing directories are not changed. For directories that need not outlive a
     /// power cut; see [`Self::make_dir_durably`].
     pub fn make_dir(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
@@ -233,6 +260,41 @@ mod tests {
         }
         assert_eq!(root.mode(path.as_path()).unwrap(), Some(0o600));
         assert_eq!(root.list("/state").unwrap(), ["record.json"]);
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    /// As root on a filesystem that is full; else only the two files are looked at, which take turns.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // mount(8) for the fixture
+    fn a_file_with_a_spare_is_replaced_on_a_full_disk() {
+        let base = std::env::temp_dir().join(format!("etcd-lun-root-full-{}", std::process::id()));
+        fs::create_dir(&base).unwrap();
+        let tool = |tool: &str, args: &[&str]| {
+            std::process::Command::new(tool)
+                .args(args)
+                .arg(&base)
+                .output()
+                .is_ok_and(|output| output.status.success())
+        };
+        let is_small = tool("mount", &["-t", "tmpfs", "-o", "size=64k", "none"]);
+        let (root, path) = (Root::new(&base), "/record.json".parse::<AbsPath>().unwrap());
+        let number = || std::os::unix::fs::MetadataExt::ino(&fs::metadata(base.join("record.json")).unwrap());
+        // A longer text and a shorter one, and one of an earlier release, without a spare.
+        root.write_durably(&path, "of an earlier release", 0o600).unwrap();
+        root.write_with_spare(&path, "a text", 0o600).unwrap();
+        let is_full = is_small && fs::write(base.join("filler"), vec![1; 1 << 20]).is_err();
+        let (mut numbers, mut texts) = (Vec::new(), Vec::new());
+        for text in ["a longer text", "short", "a longer text"] {
+            root.write_with_spare(&path, text, 0o600).unwrap();
+            numbers.push(number());
+            texts.push(root.read(path.as_path()).unwrap());
+        }
+        assert_eq!(texts, ["a longer text", "short", "a longer text"]);
+        assert!(numbers[0] == numbers[2] && numbers[0] != numbers[1], "{numbers:?}");
+        assert!(!is_full || root.write_durably(&path, "another", 0o600).is_err());
+        if is_small {
+            assert!(is_full && tool("umount", &[]));
+        }
         fs::remove_dir_all(&base).unwrap();
     }
 
