@@ -10,7 +10,10 @@ use crate::stage::Stage;
 use crate::suite::Scenario;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
-    vec![Scenario::new("exposure/etcd-requires-the-mount-of-its-directory", requires_the_mount)]
+    vec![
+        Scenario::new("exposure/etcd-requires-the-mount-of-its-directory", requires_the_mount),
+        Scenario::new("exposure/the-local-disk-is-full", local_disk_is_full),
+    ]
 }
 
 /// Each of these makes etcd's unit depend on the mount (systemd.exec(5), systemd.unit(5)).
@@ -89,4 +92,22 @@ fn requires_the_mount(stage: &mut Stage) -> Result<()> {
     stage.node.ok("timeout 45 systemctl restart etcd.service")?;
     stage.is_untouched()?;
     stage.has_kept("acknowledged")
+}
+
+/// Logs and images fill `/var` on a control-plane node. Its etcd, whose disk is another one, is used, counted and mounted at a boot
+/// all the same.
+fn local_disk_is_full(stage: &mut Stage) -> Result<()> {
+    stage.apply()?;
+    stage.node.ok(scene::AT_BOOT)?;
+    stage.node.ok("systemctl enable --quiet etcd.service && etcdctl put acknowledged yes
+         fallocate -l $(df --output=avail -B1 /var | tail -n 1) /var/filler || true
+         for size in 1M 64k 4k 512; do dd if=/dev/zero of=/var/filler-$size bs=$size status=none || true; done
+         ! cp /etc/services /var/more 2>/dev/null")?;
+    stage.node.ok("etcd-lun mark")?;
+    stage.node.reboot()?;
+    super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
+    super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
+    stage.is_on_lun()?;
+    stage.has_kept("acknowledged")?;
+    stage.node.ok("rm /var/filler*").map(drop)
 }
