@@ -198,12 +198,6 @@ impl Root {
         attempt().map_err(|error| at(path, &error))
     }
 
-    /// Makes a symbolic link. Fails if its name exists. It need not outlive a power cut.
-    pub fn make_link(&self, path: impl AsRef<Path>, to: &str) -> io::Result<()> {
-        let path = path.as_ref();
-        rustix::fs::symlink(to, self.locate(path)).map_err(|error| at(path, &error.into()))
-    }
-
     /// Writes to an existing file in one write, as sysfs attributes need it.
     pub fn poke(&self, path: impl AsRef<Path>, text: &str) -> io::Result<()> {
         let path = path.as_ref();

@@ -11,7 +11,7 @@ mod error;
 mod unit;
 
 pub use error::SystemdError;
-pub use unit::{MountProperties, Unit};
+pub use unit::Unit;
 
 use super::Host;
 use bus::{ASK_LIMIT, Bus, Task, wait};
@@ -64,18 +64,6 @@ pub fn queue_start(host: &Host, name: &str) -> Result<(), SystemdError> {
 pub fn stop(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdError> {
     let queue = async |bus: &Bus| bus.manager.stop_unit(name, REPLACE).await.map(drop);
     job(host, "stopping", name, limit, queue, Unit::is_stopped)
-}
-
-/// Stops and starts a unit and waits until its job has ended. A unit that does not run is started. Succeeds for a unit that
-/// was stopped and stays so because a `Condition…=` of it does not hold.
-pub fn restart(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdError> {
-    let queue = async |bus: &Bus| bus.manager.restart_unit(name, REPLACE).await.map(drop);
-    // A mount that cannot be unmounted stays active, and its result says why.
-    let is_done = |unit: &Unit| {
-        (unit.is_active() || unit.active_state == "inactive")
-            && unit.result.as_ref().is_none_or(|result| result == "success")
-    };
-    job(host, "restarting", name, limit, queue, is_done)
 }
 
 /// Makes a scope, moves this process into its cgroup and waits until that is done. Fails if a unit of that name is active.

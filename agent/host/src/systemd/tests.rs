@@ -128,22 +128,15 @@ impl Systemd {
                     ("ActiveState", state.into()),
                     ("SubState", "finer".into()),
                     ("UnitFileState", "static".into()),
-                    ("FragmentPath", "".into()),
                     ("DropInPaths", none()),
                     ("Wants", none()),
                     ("Requires", none()),
-                    ("NeedDaemonReload", false.into()),
                     ("Job", (7_u32, OwnedObjectPath::try_from(job).unwrap()).into()),
                 ])
             }
             "Service" => HashMap::from([("MainPID", 0_u32.into()), ("Result", result.into())]),
             "Mount" if name == "half.mount" => HashMap::new(),
-            "Mount" => HashMap::from([
-                ("What", "/dev/sda".into()),
-                ("Where", "/srv/busy".into()),
-                ("Options", "rw,prjquota".into()),
-                ("Result", result.into()),
-            ]),
+            "Mount" => HashMap::from([("Result", result.into())]),
             other => panic!("{other}"),
         }
     }
@@ -270,17 +263,6 @@ fn jobs() {
             stop(host, "done.service", LIMIT),
             "stopping done.service failed: it is `active` now (`success`); see `journalctl -u done.service`",
         ),
-        (restart(host, "done.service", LIMIT), "well"),
-        // Stopped, and nothing that it needs to start again is there.
-        (restart(host, "unmet.mount", LIMIT), "well"),
-        (
-            restart(host, "srv-busy.mount", LIMIT),
-            "restarting srv-busy.mount failed: it is `active` now (`exit-code`); see `journalctl -u srv-busy.mount`",
-        ),
-        (
-            restart(host, "failed.service", LIMIT),
-            "restarting failed.service failed: it is `failed` now (`exit-code`); see `journalctl -u failed.service`",
-        ),
         (enter_scope(host, "run.scope", "a run"), "well"),
         (
             enter_scope(host, "denied.scope", "a run"),
@@ -320,13 +302,8 @@ fn properties() {
     let [Ok(mount), Err(half), Ok(service)] = read.as_slice() else { panic!("{read:?}") };
     assert_eq!((mount.name.as_str(), mount.sub_state.as_str()), ("srv-busy.mount", "finer"));
     assert!(mount.is_active() && mount.exists() && !mount.job_pending && service.job_pending);
-    let place =
-        MountProperties { what: "/dev/sda".into(), place: "/srv/busy".into(), options: "rw,prjquota".into() };
-    assert_eq!(
-        (mount.mount.as_ref(), mount.result.as_deref(), mount.main_pid),
-        (Some(&place), Some("exit-code"), None)
-    );
-    // A mount unit that doesn't tell what it mounts is not one that mounts nothing.
+    assert_eq!((mount.result.as_deref(), mount.main_pid), (Some("exit-code"), None));
+    // A unit that doesn't tell how it ended is not one that ended well.
     assert!(half.to_string().starts_with("asking for half.mount: "), "{half}");
     assert_eq!(unit(&machine.host, "never.service").unwrap(), *service);
     assert_eq!(units(&machine.host, &[]).unwrap().len(), 0);

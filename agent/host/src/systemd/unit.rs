@@ -17,35 +17,18 @@ pub struct Unit {
     pub sub_state: String,
     /// `enabled`, `disabled`, `static` and others; empty without a file.
     pub unit_file_state: String,
-    /// The file that it was loaded from; empty without one.
-    pub fragment_path: String,
     /// Files that change or add to it.
     pub drop_in_paths: Vec<String>,
     /// Units that it starts, and without which it starts too.
     pub wants: Vec<String>,
     /// Units that it starts, and without which it does not start.
     pub requires: Vec<String>,
-    /// True if the files have changed since they were loaded.
-    pub need_daemon_reload: bool,
     /// True if a job for it is queued or runs.
     pub job_pending: bool,
     /// The main process of a service, while there is one.
     pub main_pid: Option<u32>,
     /// How the last run of a service or mount ended: `success`, `exit-code`, `timeout` and others.
     pub result: Option<String>,
-    /// The mount of a mount unit; nothing for other types.
-    pub mount: Option<MountProperties>,
-}
-
-/// The mount of a mount unit: the kernel's view while it is mounted, that of the file otherwise.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MountProperties {
-    /// The source.
-    pub what: String,
-    /// The mount point.
-    pub place: String,
-    /// The options, joined by commas.
-    pub options: String,
 }
 
 impl Unit {
@@ -110,18 +93,9 @@ fn parse(kind: Kind, mut general: Properties, mut special: Properties) -> Result
         Kind::Mount | Kind::Other => None,
     };
     let mut text = |key| take::<String>(&mut general, key);
-    let mut special_text = |key| take::<String>(&mut special, key);
     let result = match kind {
-        Kind::Service | Kind::Mount => Some(special_text("Result")?),
+        Kind::Service | Kind::Mount => Some(take(&mut special, "Result")?),
         Kind::Other => None,
-    };
-    let mount = match kind {
-        Kind::Mount => Some(MountProperties {
-            what: special_text("What")?,
-            place: special_text("Where")?,
-            options: special_text("Options")?,
-        }),
-        Kind::Service | Kind::Other => None,
     };
     Ok(Unit {
         name: text("Id")?,
@@ -129,15 +103,12 @@ fn parse(kind: Kind, mut general: Properties, mut special: Properties) -> Result
         active_state: text("ActiveState")?,
         sub_state: text("SubState")?,
         unit_file_state: text("UnitFileState")?,
-        fragment_path: text("FragmentPath")?,
         drop_in_paths: take(&mut general, "DropInPaths")?,
         wants: take(&mut general, "Wants")?,
         requires: take(&mut general, "Requires")?,
-        need_daemon_reload: take(&mut general, "NeedDaemonReload")?,
         job_pending: job.as_str() != "/",
         main_pid,
         result,
-        mount,
     })
 }
 
@@ -164,11 +135,9 @@ mod tests {
             ("ActiveState", "active".into()),
             ("SubState", "running".into()),
             ("UnitFileState", "static".into()),
-            ("FragmentPath", "/etc/systemd/system/x.service".into()),
             ("DropInPaths", vec!["/etc/systemd/system/x.service.d/a.conf"].into()),
             ("Wants", vec!["y.service"].into()),
             ("Requires", Vec::<&str>::new().into()),
-            ("NeedDaemonReload", true.into()),
             ("Job", no_job.into()),
         ])
     }
@@ -177,13 +146,10 @@ mod tests {
     fn a_service() {
         let special = properties(&[("MainPID", 7_u32.into()), ("Result", "success".into())]);
         let unit = parse(Kind::Service, general(), special).unwrap();
-        assert_eq!(
-            (unit.main_pid, unit.result.as_deref(), unit.mount.as_ref()),
-            (Some(7), Some("success"), None)
-        );
+        assert_eq!((unit.main_pid, unit.result.as_deref()), (Some(7), Some("success")));
         assert_eq!(unit.drop_in_paths, ["/etc/systemd/system/x.service.d/a.conf"]);
         assert_eq!((&unit.wants, unit.requires.len()), (&vec!["y.service".to_owned()], 0));
-        assert!(unit.need_daemon_reload && unit.exists() && unit.is_active() && !unit.is_stopped());
+        assert!(unit.exists() && unit.is_active() && !unit.is_stopped());
         let stopped = Unit { active_state: "failed".into(), main_pid: None, ..unit.clone() };
         assert!(stopped.is_stopped() && !stopped.is_active());
         for other in [
@@ -209,7 +175,7 @@ mod tests {
         }
         // A property that the unit's type has is never treated as absent.
         assert!(parse(Kind::Service, general(), Properties::new()).is_err());
-        assert!(parse(Kind::Mount, general(), special).is_err());
+        assert!(parse(Kind::Mount, general(), Properties::new()).is_err());
         assert!(parse(Kind::Other, general(), Properties::new()).is_ok());
     }
 }
