@@ -11,7 +11,33 @@ use terms::{AbsPath, fail};
 /// Exchanges the data directory for one that holds only the file [`BAR`].
 ///
 /// At no moment is there a directory in which etcd could begin without data: in an empty one it would bootstrap a new cluster.
+///
+/// Data that is out of date and cannot be put aside, because the disk is full for example, keeps etcd out by the immutable flag of
+/// its database, which needs no block.
 pub fn put_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
+    exchanged(host, at, aside).or_else(|error| match aside {
+        Aside::Barred if set_immutable(host, at, true)? => {
+            let db = format!("{at}/{DATABASE}");
+            Err(error.context(format!(
+                "until that is done, etcd is kept out by the immutable flag of {db} (`lsattr {db}`)"
+            )))
+        }
+        _ => Err(error),
+    })
+}
+
+/// etcd's database below its data directory (`server/storage/datadir/datadir.go`).
+const DATABASE: &str = "member/snap/db";
+
+/// Sets or clears the immutable flag of the database. False if there is none.
+fn set_immutable(host: &Host, data: &AbsPath, immutable: bool) -> anyhow::Result<bool> {
+    let Some(data) = inode::beneath(host, data)? else { return Ok(false) };
+    let Some(file) = inode::file_beneath(&data, DATABASE)? else { return Ok(false) };
+    inode::set_immutable(file, immutable)?;
+    Ok(true)
+}
+
+fn exchanged(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
     let dir = aside.dir();
     host.root.make_dir_durably(dir, 0o700).with_context(|| format!("making {dir}"))?;
     let Both { parent, shelf } = Both::open(host, at, aside)?;
@@ -41,6 +67,9 @@ pub fn mark_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()>
     let Both { shelf, .. } = Both::open(host, at, aside)?;
     let (name, value) = aside.mark();
     let data = dir::open(&shelf, &aside.name())?;
+    if aside == Aside::Barred {
+        set_immutable(host, &aside.path().parse()?, false)?;
+    }
     inode::set_attribute(data, name, value.as_bytes())
         .with_context(|| format!("marking {} as ours", aside.path()))
 }
@@ -103,5 +132,37 @@ impl Both {
     fn open(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<Self> {
         let (parent, shelf) = dir::both_without_mounts(host, &at.parent(), &aside.dir().parse()?)?;
         Ok(Self { parent, shelf })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::{Root, files::Files, transcript::NoTools};
+
+    /// Needs root, for the flag.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // the fixture
+    fn what_cannot_be_barred_keeps_etcd_out() {
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        let files = Files::new("aside-full");
+        files.put("var/lib/etcd/member/snap/db", "out of date");
+        // Nothing can be made in its place, as on a full disk.
+        files.put(BARRED.trim_start_matches('/'), "");
+        let host = Host::fixture(Root::new(&files.0), Box::new(NoTools)).unwrap();
+        let at = "/var/lib/etcd".parse().unwrap();
+        let is_immutable = |dir: &str| {
+            let data = inode::beneath(&host, &dir.parse().unwrap()).unwrap().unwrap();
+            inode::is_immutable(inode::file_beneath(&data, DATABASE).unwrap().unwrap()).unwrap() == Some(true)
+        };
+        let error = format!("{:#}", put_aside(&host, &at, Aside::Barred).unwrap_err());
+        assert!(error.contains("immutable flag of /var/lib/etcd/member/snap/db"), "{error}");
+        assert!(is_immutable("/var/lib/etcd"));
+        std::fs::remove_file(files.0.join(BARRED.trim_start_matches('/'))).unwrap();
+        put_aside(&host, &at, Aside::Barred).unwrap();
+        mark_aside(&host, &at, Aside::Barred).unwrap();
+        assert!(!is_immutable(&Aside::Barred.path()));
     }
 }

@@ -11,9 +11,9 @@ use super::{
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{
-        AtFlags, CWD, Gid, IFlags, Mode, RenameFlags, StatxFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr,
-        fremovexattr, fsetxattr, fstat, fsync, ioctl_getflags, ioctl_setflags, mkdirat, openat,
-        renameat_with, statx,
+        AtFlags, CWD, Gid, IFlags, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags, Uid, XattrFlags,
+        fchmod, fchown, fgetxattr, fremovexattr, fsetxattr, fstat, fsync, ioctl_getflags, ioctl_setflags,
+        mkdirat, openat, openat2, renameat_with, statx,
     },
     io::Errno,
     mount::{OpenTreeFlags, open_tree},
@@ -57,6 +57,17 @@ pub fn is_immutable(file: impl AsFd) -> io::Result<Option<bool>> {
     match ioctl_getflags(file) {
         Ok(flags) => Ok(Some(flags.contains(IFlags::IMMUTABLE))),
         Err(Errno::NOTTY | Errno::NOTSUP | Errno::NOSYS) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a file below a directory, without following any link; none if it is absent.
+pub fn file_beneath(dir: impl AsFd, path: &str) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    match openat2(dir, path, flags, Mode::empty(), how) {
+        Ok(file) => Ok(Some(file)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
