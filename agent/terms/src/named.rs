@@ -90,6 +90,7 @@ names! {
     RsyncFailed "rsync-failed"
     BeingWritten "being-written"
     CopyDiffers "copy-differs"
+    IoFailed "io-failed"
     StorageLosesWrites "storage-loses-writes"
     NotEmpty "not-empty"
     ExchangeFailed "exchange-failed"

@@ -89,7 +89,8 @@ impl Named for TreeError {
             Self::Different { .. } => ErrorName::CopyDiffers,
             Self::NotKept { .. } => ErrorName::StorageLosesWrites,
             Self::Interrupted => ErrorName::Interrupted,
-            Self::Unreadable { .. } | Self::Unwritable { .. } | Self::Unsupported { .. } => return None,
+            Self::Unreadable { .. } | Self::Unwritable { .. } => ErrorName::IoFailed,
+            Self::Unsupported { .. } => return None,
         })
     }
 }
