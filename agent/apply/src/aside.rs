@@ -15,15 +15,14 @@ use terms::{AbsPath, fail};
 /// Data that is out of date and cannot be put aside, because the disk is full for example, keeps etcd out by the immutable flag of
 /// its database, which needs no block.
 pub fn put_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
-    exchanged(host, at, aside).or_else(|error| match aside {
-        Aside::Barred if set_immutable(host, at, true)? => {
-            let db = format!("{at}/{DATABASE}");
-            Err(error.context(format!(
-                "until that is done, etcd is kept out by the immutable flag of {db} (`lsattr {db}`)"
-            )))
-        }
-        _ => Err(error),
-    })
+    let Err(error) = exchanged(host, at, aside) else { return Ok(()) };
+    if aside == Aside::Barred && set_immutable(host, at, true)? {
+        let db = format!("{at}/{DATABASE}");
+        return Err(error.context(format!(
+            "until that is done, etcd is kept out by the immutable flag of {db} (`lsattr {db}`)"
+        )));
+    }
+    Err(error)
 }
 
 /// etcd's database below its data directory (`server/storage/datadir/datadir.go`).

@@ -4,13 +4,14 @@
 //! one: XFS refuses a second filesystem of the same UUID. If anything fails, the mount goes before the run goes on.
 
 use hands::{
-    Door, Request,
+    Door, Explained, Request,
     looks::{mounted_on, nothing_on},
+    name_of,
 };
-use host::{Host, mountinfo, staging, systemd};
+use host::{Host, kmsg::Mark, mountinfo, staging, systemd};
 use plan::step::MountData;
 use std::time::Duration;
-use terms::{AbsPath, fail, named, not_in_effect, require};
+use terms::{AbsPath, ErrorName, fail, named, not_in_effect, require};
 
 /// systemd's limit for a unit, 90 s, applies three times: to umount(8), after SIGTERM, after SIGKILL (systemd.mount(5)).
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(300);
@@ -23,8 +24,15 @@ pub fn expose(
     device: &str,
     verify: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let started = door.perform(&Request::Expose { disk: device.into() });
-    let Err(error) = started.and_then(|()| verify()) else { return Ok(()) };
+    let log = Mark::now(door.host);
+    let mounted = door.perform(&Request::Expose { disk: device.into() }).map_err(|error| {
+        if name_of(&error) != ErrorName::MountFailed {
+            return error;
+        }
+        // XFS gives its reason in the kernel's log only.
+        Explained::new(error, staging::reason(log, device)).into()
+    });
+    let Err(error) = mounted.and_then(|()| verify()) else { return Ok(()) };
     Err(rejected(error, take_back(door, step), &step.at))
 }
 

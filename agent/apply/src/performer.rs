@@ -15,9 +15,9 @@ use config::Runtime;
 use hands::looks;
 use host::{block, inode, tree, xfs};
 use node::{
-    Etcd,
+    Etcd, Identity,
     authority::{Record, Stamp},
-    layout::{RECORD, STATE},
+    layout::{NODE, RECORD, STATE},
 };
 use plan::step::{Copy, MountData};
 use std::os::fd::OwnedFd;
@@ -169,6 +169,7 @@ impl Machine for Run<'_> {
                     .root
                     .write_with_spare(&RECORD.parse()?, &text, 0o600)
                     .context("writing the record")?;
+                keep_name(self.host, self.identity);
             }
             Effect::SetStamp { on, stamp } => {
                 stamp::set_stamp(&root(self, *on)?, stamp)?;
@@ -226,6 +227,16 @@ fn expose(run: &mut Run<'_>, mount: &MountData) -> anyhow::Result<String> {
     let verify = || exposure::is_as_asked(run.host, mount, &lun.devno);
     exposure::expose(run.door, mount, &lun.device, verify)?;
     Ok(format!("{} is mounted on {}", lun.device, mount.at))
+}
+
+/// Writes down whose the record is. It is no part of the record's truth, so a disk that takes no more keeps nothing from going on.
+fn keep_name(host: &host::Host, identity: &Identity) {
+    let text = format!("{} {}\n", identity.machine_id, identity.hostname);
+    let write = || match host.root.read_opt(NODE)? {
+        Some(there) if there == text => Ok(()),
+        _ => anyhow::Ok(host.root.write_durably(&NODE.parse()?, &text, 0o600)?),
+    };
+    write().unwrap_or_else(|error| tracing::warn!("writing the name of the record's node: {error:#}"));
 }
 
 fn source(run: &Run<'_>, of: &Source) -> anyhow::Result<OwnedFd> {

@@ -121,7 +121,10 @@ impl Machine {
         let Loaded { identity, entry, .. } = self.load(file)?;
         match entry {
             Ok(config) => Ok((identity, config)),
-            Err(error) if self.entry == Entry::AwaitedAtBoot => Err(Exit::Error(error.into())),
+            // The name may still come, or come back.
+            Err(error) if self.entry == Entry::AwaitedAtBoot || is_placeholder(&identity.hostname) => {
+                Err(Exit::Error(error.into()))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -132,12 +135,22 @@ impl Machine {
         let mut told = false;
         loop {
             let pool = Pool::load(&sources(&self.host, file)?)?;
-            let identity = observe::identity(&self.host, self.joined == Joined::Joined)?;
+            let mut identity = observe::identity(&self.host, self.joined == Joined::Joined)?;
+            let called = identity::hostname(&self.host).context("reading the host name")?;
             let limit = pool.boot.attach_timeout.0;
-            let error = match pool.clone().for_node(&identity.machine_id, &identity.hostname) {
-                Ok(config) => {
-                    return Ok(Loaded { identity, pool, entry: Ok(config) });
-                }
+            let mut entry = pool.clone().for_node(&identity.machine_id, &identity.hostname);
+            if matches!(entry, Err(ConfigError::NoEntry { .. })) {
+                // The node was renamed, and the config with it.
+                entry = pool.clone().for_node(&identity.machine_id, &called);
+                identity.hostname = called;
+            } else if called != identity.hostname {
+                tracing::warn!(
+                    "this host is called `{called}`, and its record is of `{}`, whose entry it uses: if the name was lost, set it with `hostnamectl set-hostname`",
+                    identity.hostname
+                );
+            }
+            let error = match entry {
+                Ok(config) => return Ok(Loaded { identity, pool, entry: Ok(config) }),
                 Err(error @ ConfigError::NoEntry { .. }) => error,
                 Err(error) => return Err(error.into()),
             };

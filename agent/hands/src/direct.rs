@@ -117,7 +117,8 @@ impl Privileged for Direct {
                 let options = options_for_etcd(&self.mount_options, self.target.is_some());
                 let options = staging::options_here(host, &options)?.join(",");
                 self.where_pid1_mounts(host, |host| {
-                    Ok(staging::mount_for_all(host, disk, &self.data_dir, &options)?)
+                    let mounted = staging::mount_for_all(host, disk, &self.data_dir, &options);
+                    mounted.map_err(|error| named!(MountFailed, "{error}").into())
                 })?;
                 // A boot has started it. On the day of a run by hand nothing else has, and without it a shutdown waits for a dead target.
                 if self.target.is_some() && self.requester == Requester::Person {

@@ -267,13 +267,11 @@ const MOUNT_LIMIT: Duration = Duration::from_secs(300);
 
 /// Mounts the XFS on a disk (kernel name) on a directory, for all who see the caller's mounts. mount(8) keeps `_netdev` where systemd
 /// finds it (libmount's utab): then it unmounts before it ends the network.
-pub fn mount_for_all(host: &Host, disk: &str, at: &AbsPath, options: &str) -> Result<(), StagingError> {
-    let device = Path::new("/dev").join(disk);
-    let log = Mark::now(host);
-    let args = ["-i", "-t", "xfs", "-o", options, "--", &device.to_string_lossy(), at.as_str()];
+pub fn mount_for_all(host: &Host, disk: &str, at: &AbsPath, options: &str) -> Result<(), ExecError> {
+    let device = format!("/dev/{disk}");
+    let args = ["-i", "-t", "xfs", "-o", options, "--", &device, at.as_str()];
     let what = Invocation::new(Tool::Mount, args).limit(MOUNT_LIMIT);
-    let mounted = host.run(&what).and_then(|output| output.success(&what));
-    mounted.map(drop).map_err(|error| refused(log, &device, disk, io::Error::other(error)))
+    host.run(&what)?.success(&what).map(drop)
 }
 
 /// Unmounts what is mounted on a directory. Fails while somebody uses it.
@@ -365,16 +363,19 @@ fn block_device(host: &Host, device: &Path) -> io::Result<(PathBuf, String)> {
 /// XFS reports the reason of a refusal only in the kernel's log. `mount(2)` returns "invalid argument" for a duplicate UUID, and the
 /// log of `fsopen(2)`'s handle stays empty (seen with Linux 6.18).
 fn refused(log: Mark, device: &Path, name: &str, source: io::Error) -> StagingError {
-    // Without permission to read the log, the error message has only the error code.
-    let messages = log.messages().inspect_err(|error| tracing::debug!("{error}")).unwrap_or_default();
-    let mut said = said_by_xfs(&messages, name);
-    if said.is_empty() {
-        said = format!("`dmesg | grep 'XFS ({name})'` may have the reason");
-    }
+    let mut said = reason(log, name);
     if source.raw_os_error() == Some(Errno::UCLEAN.raw_os_error()) {
         said += "; look at it with `xfs_repair -n`";
     }
     StagingError::Refused { device: device.to_owned(), said, source }
+}
+
+/// The reason that XFS has logged since then for a device (kernel name), or where to look for it.
+pub fn reason(log: Mark, name: &str) -> String {
+    // Without permission to read the log, the error message has only the error code.
+    let messages = log.messages().inspect_err(|error| tracing::debug!("{error}")).unwrap_or_default();
+    let said = said_by_xfs(&messages, name);
+    if said.is_empty() { format!("`dmesg | grep 'XFS ({name})'` may have the reason") } else { said }
 }
 
 /// Returns the lines that XFS has logged about the device, at most 8 lines.

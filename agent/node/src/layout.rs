@@ -6,6 +6,8 @@ use std::ffi::CStr;
 pub const STATE: &str = "/var/lib/etcd-lun";
 /// The record.
 pub const RECORD: &str = "/var/lib/etcd-lun/authority.json";
+/// The machine id, and the name of this node when the record was written: a host name may be lost, or be another node's.
+pub const NODE: &str = "/var/lib/etcd-lun/node";
 /// Retired local data, a directory per generation.
 pub const RETIRED: &str = "/var/lib/etcd-lun/retired";
 /// The attribute of a directory in [`RETIRED`] that tells it as ours. Its value is the name that the data was retired

@@ -33,15 +33,32 @@ use hands::{Door, Requester, Units};
 use host::{
     Host, Tool, identity as host_identity, mountinfo::Everywhere, namespace, random, staging::Staging,
 };
-use node::{Fact, Identity, Node};
+use node::{
+    Fact, Identity, Node,
+    layout::{NODE, RECORD},
+};
+use std::io;
 
 /// The identity of this node. Only the caller knows whether this process has joined PID 1's mount namespace.
+///
+/// A node with a record has the name under which the record was written, whatever the host is called now.
 pub fn identity(host: &Host, joined_host_namespace: bool) -> anyhow::Result<Identity> {
-    Ok(Identity {
-        machine_id: host_identity::machine_id(host).context("reading the machine id")?,
-        hostname: host_identity::hostname(host).context("reading the host name")?,
-        joined_host_namespace,
-    })
+    let machine_id = host_identity::machine_id(host).context("reading the machine id")?;
+    let hostname = match name_of_record(host, &machine_id).context("reading the name of the record's node")? {
+        Some(name) => name,
+        None => host_identity::hostname(host).context("reading the host name")?,
+    };
+    Ok(Identity { machine_id, hostname, joined_host_namespace })
+}
+
+/// The name of this node when its record was written; none if there is no record, or one of a release that did not write it.
+fn name_of_record(host: &Host, machine_id: &str) -> io::Result<Option<String>> {
+    if host.root.mode(RECORD)?.is_none() {
+        return Ok(None);
+    }
+    let text = host.root.read_opt(NODE)?.unwrap_or_default();
+    let of_this_machine = text.trim_end().split_once(' ').filter(|(id, _)| *id == machine_id);
+    Ok(of_this_machine.map(|(_, name)| name.to_owned()))
 }
 
 /// The mount namespace that the node is observed from.
@@ -146,4 +163,36 @@ fn missing_tools(host: &Host, config: &Config) -> Vec<String> {
     let needed = |tool: &Tool| *tool != Tool::Iscsiadm || config.backing.iscsi().is_some();
     let missing = Tool::REQUIRED.into_iter().filter(|tool| needed(tool) && !host.runner.has(*tool));
     missing.map(|tool| format!("{} (package {})", tool.program(), tool.package())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::{Root, files::Files, transcript::NoTools};
+
+    /// A name that is lost, or another node's, is not this node's once it has a record. Another machine's files name nobody.
+    #[test]
+    fn a_record_says_whose_it_is() {
+        const ID: &str = "a6b5bb1cdca64d93b5e63aa734e10167";
+        let files = Files::new("observe-identity");
+        files.put("etc/machine-id", ID);
+        let host = Host::fixture(Root::new(&files.0), Box::new(NoTools)).unwrap();
+        let kept = format!("{ID} master-0\n");
+        let of_another = kept.replace("a6", "b7");
+        for (called, kept, has_record, name) in [
+            ("localhost", &kept, true, "master-0"),
+            ("master-1", &kept, true, "master-0"),
+            ("master-1", &kept, false, "master-1"),
+            ("master-1", &of_another, true, "master-1"),
+            ("master-1", &String::new(), true, "master-1"),
+        ] {
+            files.put("proc/sys/kernel/hostname", called);
+            files.put(NODE.trim_start_matches('/'), kept);
+            host.root.remove(RECORD).unwrap();
+            if has_record {
+                files.put(RECORD.trim_start_matches('/'), "{}");
+            }
+            assert_eq!(identity(&host, false).unwrap().hostname, name, "{called}, {kept}");
+        }
+    }
 }

@@ -103,7 +103,8 @@ fn local_disk_is_full(stage: &mut Stage) -> Result<()> {
          fallocate -l $(df --output=avail -B1 /var | tail -n 1) /var/filler || true
          for size in 1M 64k 4k 512; do dd if=/dev/zero of=/var/filler-$size bs=$size status=none || true; done
          ! cp /etc/services /var/more 2>/dev/null")?;
-    stage.node.ok("etcd-lun mark")?;
+    // The host name is lost too: the record says whose node this is.
+    stage.node.ok("hostname localhost && etcd-lun mark && etcd-lun let-go")?;
     stage.node.reboot()?;
     super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
     super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
