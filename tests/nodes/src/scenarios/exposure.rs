@@ -12,7 +12,7 @@ use crate::suite::Scenario;
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("exposure/etcd-requires-the-mount-of-its-directory", requires_the_mount),
-        Scenario::new("exposure/the-local-disk-is-full", local_disk_is_full),
+        Scenario::new("exposure/full-disk-lost-name-other-units", full_disk),
     ]
 }
 
@@ -94,16 +94,19 @@ fn requires_the_mount(stage: &mut Stage) -> Result<()> {
     stage.has_kept("acknowledged")
 }
 
-/// Logs and images fill `/var` on a control-plane node. Its etcd, whose disk is another one, is used, counted and mounted at a boot
-/// all the same.
-fn local_disk_is_full(stage: &mut Stage) -> Result<()> {
+/// Logs and images fill `/var` on a control-plane node, its host name is lost, and its units are those of another release, with a
+/// drop-in for every mount. Its etcd, whose disk is another one, is used, counted and mounted at a boot all the same.
+fn full_disk(stage: &mut Stage) -> Result<()> {
     stage.apply()?;
     stage.node.ok(scene::AT_BOOT)?;
     stage.node.ok("systemctl enable --quiet etcd.service && etcdctl put acknowledged yes
+         cd /etc/systemd/system && mkdir mount.d && printf '[Mount]\\nTimeoutSec=300\\n' >mount.d/10-timeout.conf
+         sed -i 's/^\\[Unit\\]$/# Of another release.\\n[Unit]\\nAfter=tmp.mount/; /^#.*mount/d' etcd-lun*.service etcd-lun*.socket *.d/50-etcd-lun.conf
+         systemctl daemon-reload
          fallocate -l $(df --output=avail -B1 /var | tail -n 1) /var/filler || true
          for size in 1M 64k 4k 512; do dd if=/dev/zero of=/var/filler-$size bs=$size status=none || true; done
          ! cp /etc/services /var/more 2>/dev/null")?;
-    // The host name is lost too: the record says whose node this is.
+    // The record says whose node this is.
     stage.node.ok("hostname localhost && etcd-lun mark && etcd-lun let-go")?;
     stage.node.reboot()?;
     super::boot::wait_for(&stage.node, "etcd-lun.service", "active", scene::LIMIT)?;
