@@ -14,7 +14,6 @@ mod objects;
 mod pack;
 mod program;
 mod target;
-mod targetd;
 mod way;
 mod yaml;
 
@@ -27,7 +26,6 @@ pub use name::{ObjectName, Role};
 pub use objects::{disruption_policy, pinned_image_set};
 pub use program::{NotDeliverable, check as check_program};
 pub use target::{Backstores, TargetError, target};
-pub use targetd::{Appliance, targetd};
 pub use way::{Program, Way};
 
 use config::{Nodes, Pool, SecretSource, Source, Target};

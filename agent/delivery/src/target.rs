@@ -30,12 +30,6 @@ pub enum TargetError {
         /// The text in the config.
         word: String,
     },
-    /// targetd accepts no other names.
-    #[error("the pool `{pool}` can't be a name of targetd: use letters, digits, \"-\" and \"_\"")]
-    Pool {
-        /// The text.
-        pool: String,
-    },
     /// The script has to give the LUN a number.
     #[error(
         "the entry of {node} has no `lun`: add the number that the LUN is to have at the target, such as `lun = 1`"
@@ -130,7 +124,7 @@ target={}
 }
 
 /// Sets a variable for each file with a secret of a table. Their names begin with `name`.
-pub(super) fn secret_files(script: &mut String, name: &str, table: &str, chap: Option<&ChapSource>) {
+fn secret_files(script: &mut String, name: &str, table: &str, chap: Option<&ChapSource>) {
     let Some(chap) = chap else { return };
     let mutual = chap.mutual.as_ref().map(|(_, secret)| (format!("{name}_in"), "password_in", secret));
     for (name, key, secret) in [(name.to_owned(), "password", &chap.password)].into_iter().chain(mutual) {
@@ -151,7 +145,7 @@ pub(super) fn secret_files(script: &mut String, name: &str, table: &str, chap: O
 }
 
 /// The part of the entry's WWID that is the serial number of LIO's; none if the config requires no WWID. LIO makes no others.
-pub(super) fn serial(entry: &NodeEntry) -> Result<Option<&str>, TargetError> {
+fn serial(entry: &NodeEntry) -> Result<Option<&str>, TargetError> {
     let Some(wwid) = &entry.wwid else { return Ok(None) };
     match wwid.as_str().strip_prefix("naa.6001405") {
         Some(serial) if serial.len() == 25 => Ok(Some(serial)),
@@ -230,7 +224,7 @@ fn portals(script: &mut String, portals: &[Portal]) {
 }
 
 /// The number that the node's LUN is to have.
-pub(super) fn number(node: &IscsiNode) -> Result<LunNumber, TargetError> {
+fn number(node: &IscsiNode) -> Result<LunNumber, TargetError> {
     node.lun.ok_or_else(|| TargetError::Number { node: node.entry.name.clone() })
 }
 
@@ -274,7 +268,7 @@ printf 1 >\"$discovery/enforce_discovery_auth\"
     );
 }
 
-pub(super) fn arguments(name: &str, chap: &ChapSource) -> String {
+fn arguments(name: &str, chap: &ChapSource) -> String {
     let mutual = chap.mutual.as_ref().map(|(user, _)| format!(" {} \"${name}_in_file\"", quoted(user)));
     format!("{} \"${name}_file\"{}", quoted(&chap.username), mutual.unwrap_or_default())
 }
@@ -296,6 +290,6 @@ fn is_word(text: &str) -> bool {
 }
 
 /// Quotes a text as one word for a shell.
-pub(super) fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -8,12 +8,11 @@ use std::{
 };
 
 /// What is typed before the Tab, and what is offered then. `CONFIG` stands for the path of a config with three nodes.
-const LINES: [(&str, &[&str]); 14] = [
+const LINES: [(&str, &[&str]); 13] = [
     ("etcd-lun ", &["apply", "rollback", "health", "let-go"]),
     ("etcd-lun ro", &["rollback"]),
     ("etcd-lun render ", &["machineconfig", "butane", "target"]),
     ("etcd-lun render machineconfig --", &["--program", "--secrets-from", "--help"]),
-    ("etcd-lun render target --kind ", &["lio", "targetd"]),
     ("etcd-lun bench --size ", &["8000", "2300"]),
     ("etcd-lun explain h", &["held"]),
     ("etcd-lun retired delete --", &["--dry-run", "--version"]),

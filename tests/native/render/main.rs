@@ -11,7 +11,6 @@ mod multipath;
 mod safe_logout;
 mod script;
 mod target;
-mod targetd;
 #[path = "../tested.rs"]
 mod tested;
 mod units;
