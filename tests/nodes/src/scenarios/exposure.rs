@@ -13,6 +13,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("exposure/etcd-requires-the-mount-of-its-directory", requires_the_mount),
         Scenario::new("exposure/full-disk-lost-name-other-units", full_disk),
+        Scenario::new("exposure/etcd-has-a-disk-of-its-own", a_disk_of_its_own),
     ]
 }
 
@@ -115,3 +116,36 @@ fn full_disk(stage: &mut Stage) -> Result<()> {
     stage.has_kept("acknowledged")?;
     stage.node.ok("rm /var/filler*").map(drop)
 }
+
+/// OpenShift's documented unit for a second disk, whose filesystem is an image here.
+const SECOND_DISK: &str = "systemctl stop etcd.service && truncate --size 600M /var/second.img
+    mkfs.xfs -q -L var-lib-etcd /var/second.img && mount -o loop /var/second.img /mnt && cp -a /var/lib/etcd/. /mnt/ && umount /mnt
+    printf '%s\\n' '[Unit]' 'Before=local-fs.target' '[Mount]' What=/var/second.img Where=/var/lib/etcd Type=xfs \\
+        Options=loop,prjquota '[Install]' RequiredBy=local-fs.target >/etc/systemd/system/var-lib-etcd.mount
+    systemctl daemon-reload && systemctl --quiet enable --now var-lib-etcd.mount && chown etcd: /var/lib/etcd
+    systemctl --quiet enable etcd.service && systemctl start etcd.service && etcdctl put acknowledged yes";
+
+/// etcd is on a second disk already, and the object comes. That disk stays where it is at each boot, etcd has every key, and
+/// nothing is moved, not even by a boot without that disk.
+fn a_disk_of_its_own(stage: &mut Stage) -> Result<()> {
+    stage.node.ok(scene::AT_BOOT)?;
+    stage.node.ok(SECOND_DISK)?;
+    check(&stage.agent("render units --into /etc/systemd/system")?, refused("claimed", &[UNIT]))?;
+    for _ in 0..2 {
+        stage.node.reboot()?;
+        super::boot::wait_for(&stage.node, "etcd-lun.service", "failed", scene::LIMIT)?;
+        super::boot::wait_for(&stage.node, "etcd.service", "active", scene::LIMIT)?;
+        stage.node.ok("findmnt --mountpoint /var/lib/etcd --output SOURCE | grep loop")?;
+        stage.has_kept("acknowledged")?;
+    }
+    check(&stage.agent("apply")?, refused("foreign-mount", &["/var/lib/etcd"]))?;
+    // Somebody disables it: the stale copy beneath is no truth.
+    stage.node.ok("systemctl --quiet disable var-lib-etcd.mount")?;
+    stage.node.reboot()?;
+    super::boot::wait_for(&stage.node, "etcd-lun.service", "failed", scene::LIMIT)?;
+    check(&stage.agent("apply")?, refused("claimed", &[UNIT]))?;
+    stage.is_untouched().map(drop)
+}
+
+/// Where the unit lies.
+const UNIT: &str = "/etc/systemd/system/var-lib-etcd.mount";
