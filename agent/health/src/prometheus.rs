@@ -151,8 +151,8 @@ fn of_data(text: &mut Text, node: &Node, health: &HealthFacts) {
         "Free space of the filesystem on the LUN.",
         space.map(|(Bytes(free), _)| count(free)),
     );
-    let inodes = health.free_inodes.known().copied().flatten();
-    text.gauge("free_inodes", "Free inodes of the filesystem on the LUN.", inodes.map(count));
+    let local = health.local_space.known().map(|(Bytes(free), _)| count(*free));
+    text.gauge("local_free_bytes", "Free space of the local filesystem with etcd-lun's own state.", local);
     let errors = health.kernel_errors.known().map(|errors| count(errors.len() as u64));
     text.gauge("kernel_errors", "Errors of the LUN in the kernel's log since it was mounted.", errors);
     let retired = node.retired.known().into_iter().flatten();

@@ -241,15 +241,15 @@ pub(super) fn lun_size(input: CheckInput<'_>) -> Outcome {
     }))
 }
 
-const MIN_FREE_INODES: u64 = 1000;
+/// The part of the local filesystem, one of so many, below which it is full soon.
+const LITTLE: u64 = 20;
 
-pub(super) fn free_inodes(input: CheckInput<'_>) -> Outcome {
-    outcome(known(&input.health.free_inodes).and_then(|free| match free {
-        None => found("nothing is mounted"),
-        Some(free) if *free < MIN_FREE_INODES => found(format!(
-            "{free} left, less than {MIN_FREE_INODES}: find out what else is in etcd's directory"
+pub(super) fn local_space(input: CheckInput<'_>) -> Outcome {
+    outcome(known(&input.health.local_space).and_then(|(free, size)| match free.0 < size.0 / LITTLE {
+        true => found(format!(
+            "{free} of {size} left for logs, images and the record: `du -xh --max-depth=2 /var | sort -h | tail` shows what is large"
         )),
-        Some(free) => ok(format!("{free} left")),
+        false => ok(format!("{free} of {size} left")),
     }))
 }
 

@@ -138,11 +138,11 @@ pub const CHECKS: &[Check] = &[
         run: storage::lun_size,
     },
     Check {
-        name: "free-inodes",
-        protects: "etcd can make files",
-        limit: "1,000, many times as many files as etcd has",
-        severity: Critical,
-        run: storage::free_inodes,
+        name: "local-space",
+        protects: "the local disk takes logs, images and etcd-lun's own state",
+        limit: "5 % of the filesystem of `/var/lib/etcd-lun`",
+        severity: Warning,
+        run: storage::local_space,
     },
     Check {
         name: "kernel-log",

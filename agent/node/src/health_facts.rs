@@ -3,7 +3,7 @@
 use super::{etcd::ActiveState, fact::Fact};
 use serde::Serialize;
 use std::fmt;
-use terms::Portal;
+use terms::{Bytes, Portal};
 
 /// Figures of a node, at one moment or over a few seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -12,8 +12,8 @@ pub struct HealthFacts {
     pub paths: Fact<Vec<Path>>,
     /// The write cache of its multipath map; none if there is no map.
     pub map_cache: Fact<Option<WriteCache>>,
-    /// Free inodes of the mounted filesystem; none if nothing is mounted.
-    pub free_inodes: Fact<Option<u64>>,
+    /// Bytes free, and bytes in all, of the local filesystem with the record.
+    pub local_space: Fact<(Bytes, Bytes)>,
     /// Errors of the LUN's devices, sessions and filesystem in the kernel's log, since the LUN was mounted or the log was
     /// cleared.
     pub kernel_errors: Fact<Vec<String>>,

@@ -7,10 +7,10 @@ use host::{Host, block, iscsi, kmsg, pressure, route, staging, tree};
 use locate::disks;
 use node::{
     Fact, HealthFacts, LunView, Multipath, Node, OtherUse, Path, Pressure, Route, Starter, UnitState,
-    WriteCache,
+    WriteCache, layout::STATE,
 };
 use std::{io, time::Duration};
-use terms::{Iqn, Session};
+use terms::{Bytes, Iqn, Session};
 
 /// The time between two samples. It is long enough for an idle etcd to write a few times: Kubernetes renews leases all the time,
 /// and etcd commits every 100 ms while anything changes. It is short enough for a person to wait.
@@ -40,7 +40,7 @@ pub fn health_facts(door: &Door<'_>, config: &Config, node: &Node) -> HealthFact
     HealthFacts {
         paths,
         map_cache: map_cache(host, node).into(),
-        free_inodes: free_inodes(host, config, node).into(),
+        local_space: local_space(host).into(),
         kernel_errors: kernel_errors.into(),
         size_announced: size_announced.into(),
         units,
@@ -100,12 +100,10 @@ fn map_cache(host: &Host, node: &Node) -> io::Result<Option<WriteCache>> {
     }
 }
 
-fn free_inodes(host: &Host, config: &Config, node: &Node) -> io::Result<Option<u64>> {
-    if node.mount.require().map_err(io::Error::other)?.is_none() {
-        return Ok(None);
-    }
-    let root = tree::open(&host.root.locate(config.etcd.data_dir.as_path()))?;
-    staging::space(&root).map(|space| Some(space.free_inodes))
+fn local_space(host: &Host) -> io::Result<(Bytes, Bytes)> {
+    let state = std::path::Path::new(STATE);
+    let dir = if host.root.mode(state)?.is_some() { state } else { state.parent().unwrap_or(state) };
+    staging::space(&tree::open(&host.root.locate(dir))?).map(|space| (space.free, space.size))
 }
 
 /// The LUN's paths and its map.

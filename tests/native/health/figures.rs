@@ -81,8 +81,11 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
             },
             "does not pass flushes on",
         ),
-        ("free-inodes", |health_facts| health_facts.free_inodes = Fact::Known(Some(999)), "999 left"),
-        ("free-inodes", |health_facts| health_facts.free_inodes = Fact::Known(None), "nothing is mounted"),
+        (
+            "local-space",
+            |health_facts| health_facts.local_space = Fact::Known((Bytes(99), Bytes(2000))),
+            "99B of 2.0KiB left",
+        ),
         (
             "kernel-log",
             |health_facts| known(&mut health_facts.kernel_errors).push("XFS (sdb): log I/O error -5".into()),

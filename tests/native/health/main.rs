@@ -335,7 +335,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
     let blind_vitals = HealthFacts {
         paths: unknown(),
         map_cache: unknown(),
-        free_inodes: unknown(),
+        local_space: unknown(),
         size_announced: unknown(),
         kernel_errors: unknown(),
         units: unknown(),

@@ -297,7 +297,7 @@ pub fn health_facts() -> HealthFacts {
     HealthFacts {
         paths: Fact::Known(vec![path]),
         map_cache: Fact::Known(None),
-        free_inodes: Fact::Known(Some(10_000_000)),
+        local_space: Fact::Known((Bytes(50 << 30), Bytes(100 << 30))),
         size_announced: Fact::Known(false),
         kernel_errors: Fact::Known(Vec::new()),
         units: Fact::Known(vec![
