@@ -336,6 +336,18 @@ pub fn data_is_on_lun(run: &Run<'_>, data_dir: &AbsPath) -> anyhow::Result<Lun> 
     Ok(lun)
 }
 
+/// The stamp that the device of the mounted LUN has in its place.
+pub fn stamp_in_place(run: &Run<'_>, lun: &Lun) -> anyhow::Result<Option<Stamp>> {
+    match content(lun)? {
+        Content::Xfs { uuid, stamp, .. } if *uuid == machine::record(run)?.uuid => {
+            stamp.require().cloned().map_err(|why| anyhow!("the stamp cannot be determined: {why}"))
+        }
+        Content::Blank | Content::Unfinished { .. } | Content::Foreign { .. } | Content::Xfs { .. } => {
+            fail!(LunUsedElsewhere, "LUN {} does not hold the mounted filesystem any more", lun.wwid)
+        }
+    }
+}
+
 fn attached_lun(run: &Run<'_>) -> anyhow::Result<Lun> {
     let view = observe::lun(run.door, run.config, None).require().cloned().map_err(|why| anyhow!("{why}"))?;
     match view {

@@ -132,6 +132,8 @@ pub enum Place {
     Held,
     /// Returns the mount on the data directory of the config.
     Mounted,
+    /// The device beneath that mount, past the filesystem in memory.
+    Device,
 }
 
 /// The source of a copy, wherever it lies now.

@@ -33,6 +33,10 @@ impl Machine for Run<'_> {
     }
 
     fn stamp(&self, on: Place) -> anyhow::Result<Option<Stamp>> {
+        if on == Place::Device {
+            let lun = guard::data_is_on_lun(self, &self.config.etcd.data_dir)?;
+            return guard::stamp_in_place(self, &lun);
+        }
         stamp::read(&root(self, on)?)
     }
 
@@ -251,6 +255,7 @@ fn root(run: &Run<'_>, of: Place) -> anyhow::Result<OwnedFd> {
     match of {
         Place::Staging => Ok(run.staging()?.root()?),
         Place::Mounted => Ok(tree::open(&run.host.root.locate(run.config.etcd.data_dir.as_path()))?),
+        Place::Device => bail!("a device has no directory"),
         Place::Held => {
             let held = run.held.as_ref().context("the LUN is not held in this run")?;
             held.try_clone().context("opening the LUN once more")

@@ -7,8 +7,9 @@ use super::report::{
 };
 use config::{Backing, Config, Iscsi};
 use node::{
-    EtcdState, Fact, KUBELET, Lun, LunView, Node, Order, SeenSession, Selinux,
+    EtcdState, Fact, InPlace, KUBELET, Lun, LunView, Node, Order, SeenSession, Selinux,
     authority::{Authority, Record},
+    in_place,
 };
 use terms::{Bytes, CONTEXT, not_in_effect};
 
@@ -248,9 +249,9 @@ pub(super) fn mount_options(input: CheckInput<'_>) -> Outcome {
 
 pub(super) fn stamp(input: CheckInput<'_>) -> Outcome {
     outcome(on_lun(input.node).and_then(|record| {
-        if known(&input.node.mount)?.is_none() {
+        let Some(mount) = known(&input.node.mount)? else {
             return Err(CannotTell("nothing is mounted".into()));
-        }
+        };
         let Some(stamp) = known(&input.node.mounted_stamp)? else {
             return found("the mounted filesystem has no stamp, so it is not the migrated data; stop etcd");
         };
@@ -271,7 +272,15 @@ pub(super) fn stamp(input: CheckInput<'_>) -> Outcome {
                 ));
             }
         }
-        ok(format!("{}, generation {}, use {}", stamp.node, stamp.generation, stamp.activations))
+        let content = &lun(input.config, input.node)?.content;
+        let lag = match known(&in_place(record, mount, stamp, content))? {
+            InPlace::Current => "",
+            InPlace::Behind => "; XFS writes it to its place within about 30 s",
+            InPlace::Foreign(what) => return found(format!(
+                "the LUN {what}: another computer writes to it, or it was restored or mapped anew beneath the mount; stop etcd now if the other members are a quorum, else first run `etcdctl snapshot save` to another disk; see `etcd-lun explain changed-beneath`"
+            )),
+        };
+        ok(format!("{}, generation {}, use {}{lag}", stamp.node, stamp.generation, stamp.activations))
     }))
 }
 

@@ -18,7 +18,12 @@ use rustix::{
     io::Errno,
     mount::{OpenTreeFlags, open_tree},
 };
-use std::{ffi::CStr, io, path::Path};
+use std::{
+    ffi::CStr,
+    io,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 use terms::{AbsPath, ErrorName, Named};
 
 /// The longest value of an attribute that is read or written. Our values are small, but a foreign one may have up to 64
@@ -210,6 +215,12 @@ pub fn make_empty_dir_like(parent: impl AsFd, name: &str, like: impl AsFd) -> io
     fsync(&dir)?;
     fsync(parent)?;
     Ok(dir)
+}
+
+/// The time since an inode was changed in memory, its attributes included (`st_ctime`, inode(7)). Fails if that is in the future.
+pub fn age(file: impl AsFd) -> io::Result<Duration> {
+    let changed = Duration::from_secs(u64::try_from(fstat(file)?.st_ctime).map_err(io::Error::other)?);
+    SystemTime::now().duration_since(UNIX_EPOCH + changed).map_err(io::Error::other)
 }
 
 /// The id of the mount through which a file was opened. Two handles with the same id are on one mount.

@@ -19,7 +19,7 @@ pub use health_facts::{HealthFacts, OtherUse, Path, Pressure, Route, Starter, Un
 pub use iscsi::{ISCSID, ISCSID_SOCKET, Initiator, SeenSession};
 pub use local::{BarredData, DataMount, LocalDir, Retired, RollbackStaging, StagedCopy};
 pub use lun::{Content, Lun, LunView, Multipath, User};
-pub use order::{Order, order};
+pub use order::{InPlace, Order, WRITTEN_BACK, in_place, order};
 pub use selinux::{InForce, Selinux};
 
 use authority::{Authority, Record, Stamp};

@@ -116,6 +116,9 @@ pub struct DataMount {
     pub free: Option<(Bytes, Bytes)>,
     /// True if reading its root gave an I/O error: XFS has shut down.
     pub io_error: bool,
+    /// The time since its root directory was changed in memory, by the node's clock.
+    #[serde(rename = "root_age_seconds")]
+    pub root_age: Option<Span>,
 }
 
 /// The space of a filesystem.

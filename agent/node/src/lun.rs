@@ -48,7 +48,8 @@ pub struct Lun {
     pub partitions: Vec<String>,
     /// Processes that have it mounted in any mount namespace, and swap. Our own staging mount is left out.
     pub users: Fact<Vec<User>>,
-    /// The content. It is not read while the LUN is mounted: a read would wait with a target that has fallen silent.
+    /// The content. Of a LUN that is mounted for etcd it is what the device has in its place now, past the filesystem in memory. A
+    /// LUN that is mounted elsewhere is not read, and neither is one that does not answer: a read would wait with the target.
     pub content: Fact<Content>,
 }
 
@@ -125,8 +126,8 @@ pub enum Content {
         size: Bytes,
         /// Its stamp, as far as it can be read without writing to the LUN.
         stamp: Fact<Option<Stamp>>,
-        /// True if the stamp was read through our staging mount. Reading an unmounted filesystem does not replay its
-        /// log, so it may show an older stamp.
+        /// True if the stamp was read through our staging mount. Reading the device does not replay the log, so it may
+        /// show an older stamp.
         settled: bool,
         /// True if its root directory is empty; known only if the stamp is settled.
         empty: Option<bool>,

@@ -2,8 +2,12 @@
 //!
 //! This is the only place that compares the two. Everything that decides by them uses [`order`].
 
-use super::authority::{Authority, Record, Stamp};
-use terms::FsUuid;
+use super::{
+    Content, DataMount, Fact,
+    authority::{Authority, Record, Stamp},
+};
+use std::time::Duration;
+use terms::{FsUuid, Span};
 
 /// The relation of a stamp to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +69,52 @@ pub fn order(record: Option<&Record>, uuid: Option<FsUuid>, stamp: &Stamp, machi
             (Authority::Local, false) if stamp.released || was_left(record, stamp) => Order::Released,
             (Authority::Local, false) => Order::Older,
         },
+    }
+}
+
+/// What the device has in the place of the stamp, while the filesystem with that stamp is mounted from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InPlace {
+    /// The stamp.
+    Current,
+    /// The use before it, which XFS has not replaced yet.
+    Behind,
+    /// Anything else, in words that follow "the LUN".
+    Foreign(String),
+}
+
+/// After this time a device has in its place what XFS has in its log: XFS writes that back every 30 s
+/// (`fs.xfs.xfssyncd_centisecs`, kernel `Documentation/admin-guide/xfs.rst`), and 9 to 21 s were measured. This is twice the 30 s,
+/// because the device may be slow.
+pub const WRITTEN_BACK: Duration = Duration::from_secs(60);
+
+/// Compares what the device has in its place with the stamp that was read later, through the mount. A mount answers from memory, so
+/// only the device shows what another computer has written there, or that another volume lies beneath.
+///
+/// `mark` counts a use only where the one before is in its place. So this node's own stamp is at most one use behind there.
+pub fn in_place(record: &Record, mount: &DataMount, stamp: &Stamp, content: &Fact<Content>) -> Fact<InPlace> {
+    let foreign = |found: String| Fact::Known(InPlace::Foreign(found));
+    let found = match content {
+        Fact::Unknown(why) => return Fact::Unknown(why.clone()),
+        Fact::Known(Content::Xfs { uuid, stamp, .. }) if *uuid == record.uuid => match stamp {
+            Fact::Unknown(why) => return Fact::Unknown(why.clone()),
+            Fact::Known(None) => return foreign("has no stamp any more".into()),
+            Fact::Known(Some(found)) => found,
+        },
+        Fact::Known(Content::Xfs { uuid, .. }) => return foreign(format!("holds another XFS, UUID {uuid}")),
+        Fact::Known(_) => return foreign("holds no XFS any more".into()),
+    };
+    let is_before = stamp.activations.checked_sub(found.activations) == Some(1)
+        && found.last_use().is_some_and(|earlier| stamp.clone().used(earlier) == *found);
+    if found == stamp {
+        Fact::Known(InPlace::Current)
+    } else if is_before && mount.root_age.is_none_or(|Span(age)| age <= WRITTEN_BACK) {
+        Fact::Known(InPlace::Behind)
+    } else {
+        foreign(format!(
+            "has the stamp of {}, generation {}, use {}, where this node has written generation {}, use {}",
+            found.node, found.generation, found.activations, stamp.generation, stamp.activations
+        ))
     }
 }
 

@@ -109,10 +109,13 @@ impl Look<'_> {
         let content = if !reachable {
             // A read would block for the whole replacement timeout.
             Fact::Unknown("no session to it is logged in".into())
-        } else if users.known().is_some_and(|users| !users.is_empty()) {
-            Fact::Unknown("it is not read while it is mounted".into())
         } else if silent {
             Fact::Unknown("commands to it wait, and none ends".into())
+        } else if let Some(users) = users.known().filter(|users| !users.is_empty()) {
+            match users.iter().any(|user| user.at == self.config.etcd.data_dir.as_str()) {
+                true => self.in_place(&device),
+                false => Fact::Unknown("it is not read while it is mounted".into()),
+            }
         } else {
             self.content(&device)
         };
@@ -177,6 +180,23 @@ impl Look<'_> {
                 }
             }
         })
+    }
+
+    /// The content of a LUN that is mounted for etcd, from the device itself: the mount answers from memory.
+    fn in_place(self, device: &Disk) -> Fact<Content> {
+        let name = Stamp::ATTRIBUTE.to_string_lossy();
+        let found = block::in_place(self.door.host, &device.name, name.trim_start_matches("trusted."));
+        Fact::from(found.map(|found| match found {
+            None => Content::Foreign { found: "no XFS".into() },
+            Some((superblock, stamp)) => Content::Xfs {
+                uuid: superblock.uuid,
+                label: superblock.label.parse().ok(),
+                size: superblock.size(),
+                stamp: stamp.and_then(|text| text.map(parse_stamp).transpose()).into(),
+                settled: false,
+                empty: None,
+            },
+        }))
     }
 
     /// The stamp: read through our staging mount, or else by a mount that writes nothing.
@@ -247,10 +267,12 @@ fn wwid(backing: &Backing, paths: &[Disk]) -> Fact<Wwid> {
 
 /// The stamp on a filesystem's root directory.
 pub(super) fn read_stamp(root: impl std::os::fd::AsFd) -> io::Result<Option<Stamp>> {
-    let Some(bytes) = inode::attribute(root, Stamp::ATTRIBUTE)? else { return Ok(None) };
+    inode::attribute(root, Stamp::ATTRIBUTE)?.map(parse_stamp).transpose()
+}
+
+fn parse_stamp(bytes: Vec<u8>) -> io::Result<Stamp> {
     let text = String::from_utf8(bytes).map_err(io::Error::other)?;
-    let stamp = Stamp::parse(&text).map_err(|error| io::Error::other(format!("the stamp is {error}")))?;
-    Ok(Some(stamp))
+    Stamp::parse(&text).map_err(|error| io::Error::other(format!("the stamp is {error}")))
 }
 
 #[cfg(test)]
@@ -300,5 +322,24 @@ mod tests {
         // An older systemd makes no such link, and an older kernel does not count disks.
         machine.put(record, "I:1\n");
         assert!(matches!(seen(&machine), LunView::Seen(_)));
+    }
+
+    /// The mount answers from memory, so what the device has is read from the device; a disk that does not answer is not read.
+    #[test]
+    fn a_lun_that_is_mounted_for_etcd_is_read_from_its_device() {
+        let machine = Files::new("in-place");
+        machine.session(1, TARGET, "etcd-lun");
+        machine.lun(1, 1, "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4", "sda");
+        machine.disk("sda", "8:0", 1 << 24);
+        machine.put("dev/sda", &"\0".repeat(1 << 20));
+        let content = |at: &str, waiting: u32| {
+            machine.process(1, &format!("36 25 8:0 / {at} rw - xfs /dev/sda rw\n"));
+            machine.put("sys/class/block/sda/stat", &format!("1 0 0 0 1 0 0 0 {waiting} 0 0\n"));
+            let LunView::Seen(found) = seen(&machine) else { panic!("it is attached") };
+            found.content
+        };
+        assert_eq!(content("/var/lib/etcd", 0), Fact::Known(Content::Foreign { found: "no XFS".into() }));
+        assert!(content("/mnt", 0).require().unwrap_err().contains("while it is mounted"));
+        assert!(content("/var/lib/etcd", 1).require().unwrap_err().contains("none ends"));
     }
 }

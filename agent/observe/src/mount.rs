@@ -1,10 +1,10 @@
 //! Observes what PID 1 has mounted on the data directory.
 
 use super::lun::read_stamp;
-use host::{Host, mountinfo, staging, tree, xfs};
+use host::{Host, inode, mountinfo, staging, tree, xfs};
 use node::{DataMount, Fact, authority::Stamp};
 use std::io;
-use terms::AbsPath;
+use terms::{AbsPath, Span};
 
 /// The mount on the data directory, as PID 1 sees it.
 pub(super) fn data(host: &Host, data_dir: &AbsPath) -> Fact<Option<DataMount>> {
@@ -14,15 +14,17 @@ pub(super) fn data(host: &Host, data_dir: &AbsPath) -> Fact<Option<DataMount>> {
     };
     let here: Vec<_> = mounts.iter().filter(|mount| mount.mount_point == data_dir.as_str()).collect();
     let Some(top) = here.last() else { return Fact::Known(None) };
-    let space = tree::open(&host.root.locate(data_dir.as_path())).and_then(|root| staging::space(&root));
+    let root = tree::open(&host.root.locate(data_dir.as_path()));
+    let space = root.as_ref().ok().and_then(|root| staging::space(root).ok());
     Fact::Known(Some(DataMount {
         devno: format!("{}:{}", top.device.0, top.device.1),
         source: top.source.clone(),
         fs_type: top.fs_type.clone(),
         options: merged(&top.options, &top.super_options),
         layers: here.len(),
-        free: space.as_ref().ok().map(|space| (space.free, space.size)),
+        free: space.map(|space| (space.free, space.size)),
         io_error: xfs::is_shut_down(&host.root.locate(data_dir.as_path())),
+        root_age: root.as_ref().ok().and_then(|root| inode::age(root).ok()).map(Span),
     }))
 }
 

@@ -10,7 +10,7 @@ use super::{
     resume, step,
 };
 use config::Config;
-use node::{Fact, LunView, Node, authority::Authority};
+use node::{Fact, InPlace, LunView, Node, authority::Authority, in_place};
 use std::fmt;
 
 /// The decision whether the use counter is advanced.
@@ -33,6 +33,8 @@ pub enum SkipReason {
     NoConnection,
     /// The target does not answer, though the connection seems to be there. Nothing is written.
     Silent,
+    /// XFS has not written the last use to its place yet.
+    NotInPlace,
 }
 
 impl fmt::Display for SkipReason {
@@ -42,6 +44,9 @@ impl fmt::Display for SkipReason {
             Self::NotMounted => "the LUN is not mounted",
             Self::NoConnection => "no session to the target is connected",
             Self::Silent => "the LUN does not answer",
+            Self::NotInPlace => {
+                "XFS has not written the last use to its place yet, which takes it about 30 s"
+            }
         })
     }
 }
@@ -68,6 +73,11 @@ pub fn mark(config: &Config, node: &Node) -> Result<MarkPlan, Refusal> {
         return Ok(MarkPlan::Skip(SkipReason::Silent));
     }
     let (record, stamp) = resume::verify_mounted(&input, mount)?;
+    let LunView::Seen(lun) = input.lun_view()? else { return Ok(MarkPlan::Skip(SkipReason::NoConnection)) };
+    // Only one use at a time is not in its place yet. Otherwise an earlier one could not be distinguished from a restored LUN.
+    if *require("what the LUN holds", &in_place(record, mount, stamp, &lun.content))? != InPlace::Current {
+        return Ok(MarkPlan::Skip(SkipReason::NotInPlace));
+    }
     let next = next_use(&input, Some(record), stamp)?;
     Ok(MarkPlan::Advance(Box::new(step::Mark {
         at: config.etcd.data_dir.clone(),

@@ -7,13 +7,14 @@ use super::{
     outcome::{Horizon, Plan},
     outlook, portals,
     recorded::{check_filesystem, check_stamp, check_unsettled, next_use},
-    refusal::{Refusal, ShutDownRefusal},
+    refusal::{AuthorityRefusal, Refusal, ShutDownRefusal},
     step::{ProtocolStep, Retire, Step},
 };
 use config::{Backing, Config, Runtime};
 use node::{
-    ActiveState, DataMount, EtcdState, LocalDir, Lun, LunView, Node,
+    ActiveState, DataMount, EtcdState, Fact, InPlace, LocalDir, Lun, LunView, Node,
     authority::{Authority, NEVER_USED, Record, Stamp},
+    in_place,
 };
 use terms::RecordedFingerprint;
 
@@ -128,9 +129,12 @@ pub(super) fn verify_mounted<'a>(
     if *wwid != record.wwid {
         return Err(lun::wrong_lun(input, wwid, lun::FROM_RECORD, &record.wwid));
     }
-    // Of a mounted LUN only the stamp counts. It is read through the mount, so it belongs to this very filesystem, whatever a
-    // probe of the device would find beside it.
-    Ok((record, check_stamp(input, record, &input.node.mounted_stamp)?.0))
+    let stamp = check_stamp(input, record, &input.node.mounted_stamp)?.0;
+    // The mount answers from memory. A device that cannot be read now keeps nobody from what the mount allows.
+    if let Fact::Known(InPlace::Foreign(found)) = in_place(record, mount, stamp, &seen.content) {
+        return Err(AuthorityRefusal::ChangedBeneath { wwid: wwid.clone(), found }.into());
+    }
+    Ok((record, stamp))
 }
 
 /// Nothing is mounted on the data directory.

@@ -39,6 +39,7 @@ pub enum Look {
     Quorum,
     Pod,
     StampAtRest,
+    StampInPlace,
     Pause,
 }
 
@@ -55,6 +56,8 @@ pub struct Facts {
     pub record: Option<Record>,
     /// The stamp, wherever the LUN is mounted.
     pub stamp: Option<Stamp>,
+    /// The stamp on the device beneath a mount.
+    pub in_place: Option<Stamp>,
     pub etcd_runs: bool,
     pub users: Vec<String>,
     pub mounted_on: Option<String>,
@@ -159,7 +162,10 @@ impl Machine for Odd {
         self.found(Look::Record, |facts| facts.record.clone())
     }
 
-    fn stamp(&self, _on: Place) -> anyhow::Result<Option<Stamp>> {
+    fn stamp(&self, on: Place) -> anyhow::Result<Option<Stamp>> {
+        if on == Place::Device {
+            return self.found(Look::StampInPlace, |facts| facts.in_place.clone());
+        }
         self.found(Look::Stamp, |facts| facts.stamp.clone())
     }
 

@@ -57,7 +57,7 @@ impl Machine for World {
     fn stamp(&self, on: Place) -> anyhow::Result<Option<Stamp>> {
         let is_there = match on {
             Place::Staging => self.memory.staged,
-            Place::Held | Place::Mounted => matches!(self.node.mount, Fact::Known(Some(_))),
+            Place::Held | Place::Mounted | Place::Device => matches!(self.node.mount, Fact::Known(Some(_))),
         };
         ensure!(is_there, "nothing is mounted at {on:?}");
         match self.content()? {

@@ -1,8 +1,9 @@
 //! `mark`: advancing the use counter while etcd runs.
 
 use super::*;
-use plan::{MarkPlan, SkipReason, mark, step};
+use plan::{AuthorityRefusal, MarkPlan, SkipReason, mark, step};
 use support::say;
+use terms::{Nonce, Span};
 
 /// The use counter is advanced only if the mounted LUN is known to be authoritative. The plan has no other step.
 #[test]
@@ -67,6 +68,7 @@ fn what_is_not_a_fault_is_not_refused() {
         (Node { mount: Fact::Known(None), ..migrated() }, SkipReason::NotMounted),
         (lost, SkipReason::NoConnection),
         (silent, SkipReason::Silent),
+        (beneath(xfs(OURS, Some(stamp(1, 0)), false), 60), SkipReason::NotInPlace),
     ] {
         assert_eq!(mark(&config, &node), Ok(MarkPlan::Skip(why)));
     }
@@ -80,4 +82,50 @@ fn a_lun_that_went_back_in_time_is_refused() {
         refusal.contains("it has gone back in time: the use counter is 1 in its stamp and 2 in the record"),
         "{refusal}"
     );
+}
+
+/// A migrated node whose device has this in its place, so many seconds after its stamp was written.
+fn beneath(content: Content, age: u64) -> Node {
+    let mut node = migrated();
+    machine::seen(&mut node).content = Fact::Known(content);
+    let mount = known(&mut node.mount).as_mut().unwrap();
+    mount.root_age = Some(Span(std::time::Duration::from_secs(age)));
+    node
+}
+
+#[test]
+fn nothing_is_written_over_what_this_node_has_not_written() {
+    let ours = |stamp| xfs(OURS, Some(stamp), false);
+    let of_a_clone = stamp(1, 0).used(node::authority::LunUse { activations: 1, nonce: Nonce([0xcc; 16]) });
+    for (content, age, says) in [
+        (ours(of_a_clone.clone()), 0, "use 1, where"),
+        (ours(stamp(1, 2)), 0, "use 2, where"),
+        (ours(stamp(2, 1)), 0, "generation 2, use 1, where"),
+        (ours(stamp(1, 1).owned_by(OTHER_MACHINE.into())), 0, "has the stamp of"),
+        (ours(stamp(1, 1).release()), 0, "has the stamp of"),
+        (ours(stamp(1, 0)), 61, "use 0, where this node has written generation 1, use 1"),
+        (xfs(OURS, None, false), 0, "has no stamp any more"),
+        (xfs(FRESH, Some(stamp(1, 1)), false), 0, "holds another XFS, UUID"),
+        (Content::Foreign { found: "no XFS".into() }, 0, "holds no XFS any more"),
+    ] {
+        let node = beneath(content, age);
+        for refusal in
+            [mark(&config(), &node).unwrap_err(), plan(&config(), &node, Occasion::ByHand).unwrap_err()]
+        {
+            assert!(
+                matches!(refusal, Refusal::Authority(AuthorityRefusal::ChangedBeneath { .. })),
+                "{refusal:?}"
+            );
+            assert!(refusal.to_string().contains(says), "{says}: {refusal}");
+        }
+    }
+    // Two uses are never behind, however young the last one is.
+    let mut node = beneath(ours(stamp(1, 0)), 0);
+    (node.record, node.mounted_stamp) = (Fact::Known(Some(used(2))), Fact::Known(Some(stamp(1, 2))));
+    assert!(mark(&config(), &node).unwrap_err().to_string().contains("use 0, where"));
+    // What cannot be read keeps `mark` from the write, and `apply` from nothing.
+    let mut node = migrated();
+    machine::seen(&mut node).content = unknown();
+    assert!(matches!(mark(&config(), &node), Err(Refusal::Unknown { .. })));
+    assert!(plan(&config(), &node, Occasion::ByHand).unwrap().steps.is_empty());
 }

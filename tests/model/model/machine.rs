@@ -221,7 +221,7 @@ impl Machine for Sim<'_, '_> {
         let run = self.run.borrow();
         match on {
             Place::Staging => ensure!(run.memory.staged, "the LUN is not staged"),
-            Place::Held | Place::Mounted => {
+            Place::Held | Place::Mounted | Place::Device => {
                 ensure!(run.world.mounted && !run.world.shut, "the LUN is not mounted")
             }
         }

@@ -250,6 +250,16 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ),
         ("stamp", |node| node.mounted_stamp = Fact::Known(None), "no stamp"),
         ("stamp", |node| node.mounted_stamp = Fact::Known(Some(stamp(1, 0))), "restored from a snapshot"),
+        (
+            "stamp",
+            |node| seen(node).content = Fact::Known(xfs(FRESH, None, false)),
+            "the LUN holds another XFS, UUID",
+        ),
+        (
+            "stamp",
+            |node| seen(node).content = Fact::Known(xfs(OURS, Some(stamp(1, 2)), false)),
+            "use 2, where this node has written generation 1, use 1: another computer writes to it",
+        ),
         ("fence", |node| node.local = Fact::Known(dir(&[], false)), "is not immutable"),
         ("fence", |node| node.local = Fact::Known(dir(&["member"], false)), "is not empty"),
         (

@@ -17,7 +17,7 @@ use node::{
     authority::{LunUse, Record, Stamp},
 };
 use std::sync::LazyLock;
-use terms::{Bytes, Endpoint, Fingerprint, FsLabel, FsUuid, Nonce, Portal, Session, Wwid};
+use terms::{Bytes, Endpoint, Fingerprint, FsLabel, FsUuid, Nonce, Portal, Session, Span, Wwid};
 
 pub const MACHINE: &str = "0123456789abcdef0123456789abcdef";
 pub const OTHER_MACHINE: &str = "ffffffffffffffffffffffffffffffff";
@@ -267,6 +267,7 @@ pub fn data_mount(devno: &str) -> DataMount {
         layers: 1,
         free: None,
         io_error: false,
+        root_age: Some(Span(std::time::Duration::from_secs(3600))),
     }
 }
 

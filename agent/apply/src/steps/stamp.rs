@@ -94,6 +94,8 @@ pub fn mark_lun(machine: &mut dyn Machine, step: &Mark) -> anyhow::Result<()> {
     guard::record_is(machine::record(machine)? == *record, "nothing is counted")?;
     guard::stamp_is(now.clone().used(next) == *stamp, "nothing is counted")?;
     guard::same_moment(machine, record, &now)?;
+    // What another computer has written there is the only evidence of it.
+    guard::stamp_is(machine::stamp(machine, Place::Device)? == now, "nothing is counted")?;
     machine.perform(&Effect::SetStamp { on: Place::Held, stamp: stamp.clone() })?;
     Ok(())
 }

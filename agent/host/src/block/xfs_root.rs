@@ -9,8 +9,12 @@
 use super::{
     content::read_superblock,
     medium::{BLOCK, Medium},
+    node,
 };
-use crate::xfs::{Superblock, u16_at, u64_at};
+use crate::{
+    Host,
+    xfs::{Superblock, u16_at, u64_at},
+};
 use std::{io, path::Path};
 
 /// Bytes of an inode of version 3 before its two forks (`struct xfs_dinode`).
@@ -21,6 +25,8 @@ const LEAF_HEADER: usize = 80;
 const ROOT: u8 = 1 << 1;
 /// Of an attribute with its value in the leaf (`XFS_ATTR_LOCAL`).
 const LOCAL: u8 = 1;
+/// How often an attribute is read again that is being written.
+const READS: usize = 3;
 /// Of an attribute that is not finished (`XFS_ATTR_INCOMPLETE`).
 const INCOMPLETE: u8 = 1 << 7;
 
@@ -34,6 +40,27 @@ pub fn trusted_attribute_of_root(device: &Path, name: &str) -> io::Result<Option
     let root = root(&superblock).ok_or_else(|| odd("a superblock without a root inode"))?;
     let inode = read(&medium, root, superblock.inode_size.into())?;
     attribute(&inode, &superblock, name.as_bytes(), |at, length| read(&medium, at, length))
+}
+
+/// A superblock, and an attribute of the root directory as far as it can be read.
+pub type InPlace = (Superblock, io::Result<Option<Vec<u8>>>);
+
+/// The superblock of the XFS on a disk in use, and its root directory's attribute `trusted.NAME`; none if no XFS lies there.
+///
+/// The attribute is read until two reads agree, because the kernel, or another computer, may be writing it. The disk must answer, or
+/// this waits with it.
+pub fn in_place(host: &Host, disk: &str, name: &str) -> io::Result<Option<InPlace>> {
+    let device = host.root.locate(node(disk)?.as_path());
+    let Some(superblock) = read_superblock(&Medium::open(&device)?)? else { return Ok(None) };
+    let read = || trusted_attribute_of_root(&device, name);
+    let mut last = read();
+    for _ in 0..READS {
+        let before = std::mem::replace(&mut last, read());
+        if before.ok().is_some_and(|before| last.as_ref().is_ok_and(|now| *now == before)) {
+            return Ok(Some((superblock, last)));
+        }
+    }
+    Ok(Some((superblock, last.and_then(|_| Err(odd("another stamp at each read"))))))
 }
 
 fn odd(found: &str) -> io::Error {

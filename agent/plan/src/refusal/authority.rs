@@ -30,6 +30,16 @@ pub enum AuthorityRefusal {
         /// Why etcd cannot start on the local disk, or what to do about that.
         local: String,
     },
+    /// The device beneath the mounted filesystem holds what this node has not written.
+    #[error(
+        "LUN {wwid} {found}: another computer writes to it, or it was restored or mapped anew beneath the mount. Each write of etcd makes the damage larger: stop etcd on this node now if the other members are a quorum, and replace this member. If there is no quorum without it, first run `etcdctl snapshot save` to another disk, because only the running etcd has the newest data. See at the target which computers have the LUN"
+    )]
+    ChangedBeneath {
+        /// The LUN.
+        wwid: Wwid,
+        /// What the device has.
+        found: String,
+    },
     /// The local data cannot be put aside.
     #[error(
         "the data in {at} cannot be moved to {to}: keep etcd stopped, and move it away by hand (`mv {at} {at}.before-claim`)"

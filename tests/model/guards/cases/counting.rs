@@ -3,7 +3,7 @@
 use super::*;
 
 pub(super) fn cases() -> Vec<Case> {
-    use Look::{DataIsOnLun, Hold, IsFenced, Pause, Record, StampAtRest};
+    use Look::{DataIsOnLun, Hold, IsFenced, Pause, Record, StampAtRest, StampInPlace};
     let next = stamp(1, 3).used(nth(4));
     let mark = Mark { at: data_dir(), stamp: next.clone(), record: used(3).announcing(&stamp(1, 3), nth(4)) };
     let newer = stamp(1, 7);
@@ -46,6 +46,8 @@ pub(super) fn cases() -> Vec<Case> {
                 at(1, Look::Stamp, no_stamp, "no stamp"),
                 at(1, Look::Stamp, stamp_of_a_clone, OTHER_MOMENT),
                 at(1, Look::Stamp, stamp_with_another_name, "nothing is counted"),
+                at(1, StampInPlace, |facts| facts.in_place = None, "no stamp"),
+                at(1, StampInPlace, |facts| facts.in_place = Some(stamp(1, 2)), "nothing is counted"),
                 at(1, Record, record_says_local, "nothing is counted"),
                 at(2, Record, record_says_local, "is counted on the LUN only"),
             ],

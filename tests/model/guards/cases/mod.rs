@@ -50,6 +50,7 @@ fn facts() -> Facts {
     Facts {
         record: Some(used(3)),
         stamp: Some(stamp(1, 3)),
+        in_place: Some(stamp(1, 3)),
         etcd_runs: false,
         users: Vec::new(),
         mounted_on: None,
