@@ -46,15 +46,15 @@ impl Order {
 /// A stamp that is ahead of the record is never accepted because it is ahead.
 pub fn order(record: Option<&Record>, uuid: Option<FsUuid>, stamp: &Stamp, machine_id: &str) -> Order {
     let is_ours = stamp.machine_id == machine_id;
-    // An etcd of this node has run on the LUN, and nobody has moved its data back.
-    let in_use = is_ours && !stamp.is_unused() && !stamp.released;
+    // An etcd of this node has run on the LUN. That a rollback has moved its data back is known only to a disk of a later moment.
+    let has_served = is_ours && !stamp.is_unused();
     match record {
-        None if in_use => Order::Newer,
+        None if has_served => Order::Newer,
         None => Order::OtherFilesystem,
         Some(record) if uuid.is_some_and(|uuid| uuid != record.uuid) => {
             // The LUN was cleared and used again after this record was written. A LUN of before has a lower generation.
             let later = record.authority == Authority::Local && stamp.generation > record.generation;
-            if in_use && later { Order::Newer } else { Order::OtherFilesystem }
+            if has_served && later { Order::Newer } else { Order::OtherFilesystem }
         }
         Some(_) if !is_ours => Order::OtherOwner,
         Some(record) if stamp.generation > record.generation => Order::Newer,

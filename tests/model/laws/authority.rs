@@ -22,6 +22,7 @@ fn a_lun_that_is_newer_is_never_overwritten_and_the_local_data_is_barred() {
         ("its rollback is forgotten", Some(record()), OURS, stamp(1, 3).release()),
         ("rolled back, and migrated since", Some(migrated_since), OURS, stamp(3, 7)),
         ("no record", None, OURS, stamp(1, 7)),
+        ("no record, and a rollback is forgotten", None, OURS, stamp(1, 7).release()),
         ("no record, of the last release", None, OURS, old_stamp(1, 7)),
         ("another filesystem since", Some(record()), FOREIGN, stamp(2, 7)),
     ] {
@@ -49,6 +50,9 @@ fn a_lun_that_is_newer_is_never_overwritten_and_the_local_data_is_barred() {
                     matches!(again, Refusal::Authority(AuthorityRefusal::LunNewer { .. })),
                     "{what}: {again}"
                 );
+                for goal in [Goal::Claim, Goal::ClaimLocal] {
+                    assert!(!goal.plan(&config(), &world.node).unwrap().is_empty(), "{what}");
+                }
                 world.node.lun = Fact::Known(LunView::NotAttached);
                 let later = plan(&config(), &world.node, Occasion::Boot).unwrap();
                 assert_eq!(later.steps.iter().map(Step::id).collect::<Vec<_>>(), ["attach-lun"], "{what}");

@@ -68,12 +68,6 @@ fn is_rolled_back(world: &World) -> bool {
     world.record.is_some_and(|record| record.rolled_back)
 }
 
-/// A rollback has moved the data back to the local disk, and that disk went back too. The LUN has the data of the rollback, and
-/// the node has no record of it.
-fn was_released(world: &World) -> bool {
-    world.record.is_none() && matches!(world.disk, Disk::Xfs { stamp: Some(stamp), .. } if stamp.released)
-}
-
 /// A run without an event: the world after it, its end, and the worlds that a power cut and a new boot leave at each of its places.
 fn played(planner: &Planner, world: World, verb: Verb) -> (World, End, FxHashSet<World>) {
     let mut cuts = FxHashSet::default();
@@ -102,7 +96,7 @@ fn is_safe(before: &World, after: &World, verb: Verb) -> Result<(), String> {
     if has_served(before) && on_lun(after) < on_lun(before) && newest(after) < newest(before) {
         return Err(format!("{verb:?} has lowered the newest write: {after}"));
     }
-    if is_rolled_back(before) || was_released(before) || !has_served(before) {
+    if is_rolled_back(before) || !has_served(before) {
         return Ok(());
     }
     after.start().map(drop).map_err(|why| format!("after {verb:?}: {why}: {after}"))
@@ -124,7 +118,7 @@ fn check(search: &Search, world: World, decided: &mut Decided) -> Result<(), Str
     // Where a person has to decide, the decision for the LUN leads to its newest write.
     let is_claimable =
         has_served(&world) && on_lun(&world) == world.truth && !tried.is_running() && !tried.mounted;
-    if !is_claimable || is_rolled_back(&world) || was_released(&world) {
+    if !is_claimable || is_rolled_back(&world) {
         return Ok(());
     }
     decided.beside_a_clone += beside_a_clone(&search.planner, tried)?;
