@@ -9,6 +9,7 @@ use host::{
     dir, inode, iscsi,
     mountinfo::{self, Everywhere},
     staging::Staging,
+    xfs::Superblock,
 };
 use locate::{disk_of, disks_of_device, is_claimed, is_swap};
 use node::{
@@ -57,19 +58,53 @@ impl Look<'_> {
     /// may have made it known a moment ago, and SELinux would refuse the read. `attach-lun` waits for udev.
     fn on(self, sessions: &[Session], wanted: &WantedLun) -> io::Result<Option<Lun>> {
         let mut paths = Vec::new();
-        let mut reachable = false;
+        let mut portals = Vec::new();
         for session in sessions {
             if let Some(name) = disk_of(self.door.host, session, wanted)?
                 && let Some(disk) = block::disk(self.door.host, &name)?
                 && disk.udev.is_some()
             {
+                if session.is_logged_in() {
+                    let portal = session.portal.as_ref().map(|portal| format!(" at {portal}"));
+                    portals.push((disk.name.clone(), portal.unwrap_or_default()));
+                }
                 paths.push(disk);
-                reachable |= session.is_logged_in();
             }
         }
         paths.sort_by(|one, other| one.name.cmp(&other.name));
+        portals.sort();
         let Some(first) = paths.first().cloned() else { return Ok(None) };
-        self.attached(&paths, first, reachable).map(Some)
+        self.attached(&paths, first, &portals).map(Some)
+    }
+
+    /// How two of these paths differ in the filesystem's UUID or its stamp, if they do. A path that cannot be read shows nothing.
+    fn difference(self, paths: &[(String, String)]) -> Option<String> {
+        let several = paths.iter().filter(|_| paths.len() > 1);
+        let shown = several.filter_map(|(disk, portal)| {
+            let what = match self.read_in_place(disk).ok()? {
+                None => "no XFS".to_owned(),
+                Some((Superblock { uuid, .. }, stamp)) => match stamp {
+                    Ok(None) => format!("XFS {uuid} without a stamp"),
+                    Ok(Some(stamp)) => format!("XFS {uuid}, stamp {}", stamp.escape_ascii()),
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        format!("XFS {uuid}, where {error}")
+                    }
+                    Err(_) => return None,
+                },
+            };
+            Some((format!("{disk}{portal}"), what))
+        });
+        let shown: Vec<_> = shown.collect();
+        let (first, what) = shown.first()?;
+        let (other, found) = shown.iter().find(|(_, found)| found != what)?;
+        Some(format!(
+            "two volumes have one WWID: {first} shows {what}, {other} shows {found}; give one of them another WWID (serial number) at its target, or take that portal out of the config and log its session out"
+        ))
+    }
+
+    fn read_in_place(self, disk: &str) -> io::Result<Option<block::InPlace>> {
+        let name = Stamp::ATTRIBUTE.to_string_lossy();
+        block::in_place(self.door.host, disk, name.trim_start_matches("trusted."))
     }
 
     fn at_link(self, device: &Device) -> io::Result<LunView> {
@@ -80,12 +115,16 @@ impl Look<'_> {
             .map(|name| block::disk(self.door.host, &name));
         let paths: Vec<_> = disks.filter_map(Result::transpose).collect::<io::Result<_>>()?;
         match paths.first().cloned() {
-            Some(first) => Ok(LunView::Seen(Box::new(self.attached(&paths, first, true)?))),
+            Some(first) => {
+                let all: Vec<_> = paths.iter().map(|path| (path.name.clone(), String::new())).collect();
+                Ok(LunView::Seen(Box::new(self.attached(&paths, first, &all)?)))
+            }
             None => Ok(LunView::NotAttached),
         }
     }
 
-    fn attached(self, paths: &[Disk], first: Disk, reachable: bool) -> io::Result<Lun> {
+    /// The LUN with these paths. `answering` are those to which a session is logged in, each with words for its portal.
+    fn attached(self, paths: &[Disk], first: Disk, answering: &[(String, String)]) -> io::Result<Lun> {
         // Any path, because one may have been taken out of the map before its session is logged out.
         let map = paths.iter().find_map(block::multipath_of).map(|holder| holder.name.clone());
         let multipath = match &map {
@@ -106,7 +145,7 @@ impl Look<'_> {
             .map(|holder| holder.dm_name.clone().unwrap_or_else(|| holder.name.clone()));
         let users: Fact<Vec<User>> = self.users(&device).into();
         let silent = is_silent(self.door.host, paths)?;
-        let content = if !reachable {
+        let content = if answering.is_empty() {
             // A read would block for the whole replacement timeout.
             Fact::Unknown("no session to it is logged in".into())
         } else if silent {
@@ -117,7 +156,8 @@ impl Look<'_> {
                 false => Fact::Unknown("it is not read while it is mounted".into()),
             }
         } else {
-            self.content(&device)
+            // One map may lead to two volumes: many targets make a WWID of numbers, and a copy of a volume may keep it.
+            self.difference(answering).map_or_else(|| self.content(&device), Fact::Unknown)
         };
         Ok(Lun {
             devno: format!("{}:{}", device.major, device.minor),
@@ -184,9 +224,7 @@ impl Look<'_> {
 
     /// The content of a LUN that is mounted for etcd, from the device itself: the mount answers from memory.
     fn in_place(self, device: &Disk) -> Fact<Content> {
-        let name = Stamp::ATTRIBUTE.to_string_lossy();
-        let found = block::in_place(self.door.host, &device.name, name.trim_start_matches("trusted."));
-        Fact::from(found.map(|found| match found {
+        Fact::from(self.read_in_place(&device.name).map(|found| match found {
             None => Content::Foreign { found: "no XFS".into() },
             Some((superblock, stamp)) => Content::Xfs {
                 uuid: superblock.uuid,
@@ -291,7 +329,9 @@ mod tests {
         );
         let source = Source { path: "config.toml".into(), text };
         let config = Config::load(&[source], "0123456789abcdef0123456789abcdef", "a").unwrap();
-        let host = Host::fixture(Root::new(&machine.0), Box::new(Transcript::default())).unwrap();
+        let blkid = format!("blkid -p -o export {}", machine.0.join("dev/sda").display());
+        let tools = Transcript::default().on(&blkid, 0, "TYPE=xfs\nUSAGE=filesystem\n", "");
+        let host = Host::fixture(Root::new(&machine.0), Box::new(tools)).unwrap();
         lun(&Door::of(&host, &config).unwrap(), &config, None).require().unwrap().clone()
     }
 
@@ -341,5 +381,42 @@ mod tests {
         assert_eq!(content("/var/lib/etcd", 0), Fact::Known(Content::Foreign { found: "no XFS".into() }));
         assert!(content("/mnt", 0).require().unwrap_err().contains("while it is mounted"));
         assert!(content("/var/lib/etcd", 1).require().unwrap_err().contains("none ends"));
+    }
+
+    /// One WWID, two volumes: multipathd makes one map of both.
+    #[test]
+    fn paths_that_show_two_volumes_are_no_lun() {
+        let machine = Files::new("two-volumes");
+        for (sid, disk) in [(1, "sda"), (2, "sdb")] {
+            machine.session(sid, TARGET, "etcd-lun");
+            machine.lun(sid, 1, "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4", disk);
+            machine.disk(disk, &format!("8:{sid}"), 1 << 11);
+        }
+        let volume = |uuid: u8| {
+            let mut bytes = vec![0; 1 << 20];
+            for (at, field) in [
+                (0, &b"XFSB\0\0\x10\0\0\0\0\0\0\0\0\x10"[..]),
+                (32, &[uuid; 16]),
+                (84, &[0, 0, 0, 16, 0, 0, 0, 1]),
+                (100, &[0, 5, 2, 0, 2, 0]),
+            ] {
+                bytes[at..at + field.len()].copy_from_slice(field);
+            }
+            String::from_utf8(bytes).unwrap()
+        };
+        let differs = |other: &str| {
+            machine.put("dev/sda", &volume(1));
+            machine.put("dev/sdb", other);
+            let LunView::Seen(found) = seen(&machine) else { panic!("it is attached") };
+            found
+                .content
+                .require()
+                .is_err_and(|why| why.contains("two volumes have one WWID: sda shows XFS 0101"))
+        };
+        assert!(differs(&volume(2)));
+        assert!(differs(&"\0".repeat(1 << 20)));
+        assert!(!differs(&volume(1)));
+        // A path that cannot be read shows nothing.
+        assert!(!differs(""));
     }
 }

@@ -16,7 +16,7 @@ mod xfs_root;
 pub use activity::is_silent;
 pub use content::{ClearError, Content, clear_unfinished, filesystem_at, probe, xfs_on};
 pub use luns::{ShownLun, drop_lun, luns_of};
-pub use xfs_root::{in_place, trusted_attribute_of_root};
+pub use xfs_root::{InPlace, in_place, trusted_attribute_of_root};
 
 use super::{
     Host,
