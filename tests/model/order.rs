@@ -13,7 +13,7 @@ const UNUSED: Order = Order::Same { unused: true };
 
 /// The order of a record and a stamp of one filesystem and one owner.
 fn of(record: Option<&Record>, stamp: &Stamp) -> Order {
-    order(record, Some(OURS), stamp, MACHINE)
+    order(record, Some(OURS), stamp, &identity())
 }
 
 #[test]
@@ -89,18 +89,41 @@ fn without_a_record_only_a_lun_that_has_served_says_something() {
     }
 }
 
+/// Without a record of its filesystem the stamp of another name is another machine's, though both have one machine id.
+#[test]
+fn another_name_with_the_same_machine_id_is_another_node() {
+    let named = |generation, name: &str| {
+        let mut stamp = stamp(generation, 7);
+        stamp.node = name.into();
+        stamp
+    };
+    for (name, expected) in [
+        ("master-1", Order::OtherFilesystem),
+        ("master-0.example.com", Order::Newer),
+        ("localhost", Order::Newer),
+    ] {
+        assert_eq!(of(None, &named(2, name)), expected, "{name}");
+        assert_eq!(order(Some(&record()), Some(FOREIGN), &named(2, name), &identity()), expected, "{name}");
+        // A host is renamed, or has no name yet: its own record counts.
+        assert_eq!(of(Some(&used(7)), &named(1, name)), SAME);
+    }
+}
+
 #[test]
 fn owner_and_filesystem_come_first() {
     for record in [record(), used(1), rolled_back(DATA)] {
         assert_eq!(of(Some(&record), &foreign_stamp(1)), Order::OtherOwner);
-        assert_eq!(order(Some(&record), Some(FOREIGN), &foreign_stamp(1), MACHINE), Order::OtherFilesystem);
-        assert_eq!(order(Some(&record), Some(FOREIGN), &stamp(1, 1), MACHINE), Order::OtherFilesystem);
+        assert_eq!(
+            order(Some(&record), Some(FOREIGN), &foreign_stamp(1), &identity()),
+            Order::OtherFilesystem
+        );
+        assert_eq!(order(Some(&record), Some(FOREIGN), &stamp(1, 1), &identity()), Order::OtherFilesystem);
     }
     // The LUN was cleared and used again since this record was written.
     for stamp in [stamp(2, 1), stamp(2, 1).release()] {
-        assert_eq!(order(Some(&record()), Some(FOREIGN), &stamp, MACHINE), Order::Newer);
+        assert_eq!(order(Some(&record()), Some(FOREIGN), &stamp, &identity()), Order::Newer);
     }
-    assert_eq!(order(Some(&used(1)), Some(FOREIGN), &stamp(2, 1), MACHINE), Order::OtherFilesystem);
+    assert_eq!(order(Some(&used(1)), Some(FOREIGN), &stamp(2, 1), &identity()), Order::OtherFilesystem);
 }
 
 /// A node that the last release has migrated, rolled back, or left in the middle of a count goes on without a person.

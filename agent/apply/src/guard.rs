@@ -138,7 +138,7 @@ fn content(lun: &Lun) -> anyhow::Result<&Content> {
 
 /// The stamp of the filesystem that the record names is of the record's moment.
 pub fn same_moment(machine: &dyn Machine, record: &Record, stamp: &Stamp) -> anyhow::Result<()> {
-    let order = order(Some(record), None, stamp, machine.machine_id());
+    let order = order(Some(record), None, stamp, machine.identity());
     require!(
         matches!(order, Order::Same { .. }),
         LunUsedElsewhere,
@@ -157,7 +157,7 @@ pub fn may_be_mounted(machine: &dyn Machine, record: &Record, lun: &Lun) -> anyh
     let Fact::Known(Content::Xfs { stamp: Fact::Known(Some(stamp)), .. }) = &lun.content else {
         return Ok(());
     };
-    match order(Some(record), None, stamp, machine.machine_id()).holds_before_replay() {
+    match order(Some(record), None, stamp, machine.identity()).holds_before_replay() {
         true => same_moment(machine, record, stamp),
         false => Ok(()),
     }

@@ -10,7 +10,7 @@ use super::pod::EtcdPod;
 use anyhow::Context as _;
 use config::Runtime;
 use node::{
-    Etcd,
+    Etcd, Identity,
     authority::{Record, Stamp},
     layout::{BARRED, BARRED_DATA, BARRED_MARK, RETIRED, RETIRED_MARK},
 };
@@ -25,8 +25,8 @@ use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid};
 ///
 /// Every look and every effect fails if it cannot be done, with the reason; a step then ends.
 pub trait Machine {
-    /// This node's machine id.
-    fn machine_id(&self) -> &str;
+    /// Machine id and name of this node.
+    fn identity(&self) -> &Identity;
 
     /// The record; none if there is none.
     fn record(&self) -> anyhow::Result<Option<Record>>;

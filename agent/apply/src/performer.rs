@@ -24,8 +24,8 @@ use std::os::fd::OwnedFd;
 use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid, named};
 
 impl Machine for Run<'_> {
-    fn machine_id(&self) -> &str {
-        &self.identity.machine_id
+    fn identity(&self) -> &Identity {
+        self.identity
     }
 
     fn record(&self) -> anyhow::Result<Option<Record>> {

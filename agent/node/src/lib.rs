@@ -126,7 +126,7 @@ impl Node {
 
     /// Compares a stamp with the record; none if the record is unknown.
     pub fn order(&self, uuid: Option<FsUuid>, stamp: &Stamp) -> Option<Order> {
-        Some(order(self.record.known()?.as_ref(), uuid, stamp, &self.identity.machine_id))
+        Some(order(self.record.known()?.as_ref(), uuid, stamp, &self.identity))
     }
 
     /// The generation that names the directory where a rollback stages the LUN's data.
@@ -144,4 +144,14 @@ pub struct Identity {
     pub hostname: String,
     /// True if this process was started in another mount namespace, such as a debug pod's, and has joined PID 1's.
     pub joined_host_namespace: bool,
+}
+
+impl Identity {
+    /// Returns true if this host and the one of this name may be the same. A placeholder (hostname(5)) tells nothing, and a domain
+    /// may come later.
+    pub fn may_be(&self, name: &str) -> bool {
+        let [host, name] = [&self.hostname, name]
+            .map(|name| name.split('.').next().unwrap_or_default().to_ascii_lowercase());
+        host == name || [host, name].iter().any(|name| ["", "localhost"].contains(&name.as_str()))
+    }
 }

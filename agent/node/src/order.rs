@@ -3,7 +3,7 @@
 //! This is the only place that compares the two. Everything that decides by them uses [`order`].
 
 use super::{
-    Content, DataMount, Fact,
+    Content, DataMount, Fact, Identity,
     authority::{Authority, Record, Stamp},
 };
 use std::time::Duration;
@@ -40,14 +40,15 @@ impl Order {
     }
 }
 
-/// Compares the stamp of the filesystem `uuid` with the record of the node with this machine id. Without `uuid` the caller knows
+/// Compares the stamp of the filesystem `uuid` with the record of this node. Without `uuid` the caller knows
 /// by other means that it is the filesystem which the record names: it is mounted from the recorded LUN.
 ///
 /// A stamp that is ahead of the record is never accepted because it is ahead.
-pub fn order(record: Option<&Record>, uuid: Option<FsUuid>, stamp: &Stamp, machine_id: &str) -> Order {
-    let is_ours = stamp.machine_id == machine_id;
+pub fn order(record: Option<&Record>, uuid: Option<FsUuid>, stamp: &Stamp, node: &Identity) -> Order {
+    let is_ours = stamp.machine_id == node.machine_id;
     // An etcd of this node has run on the LUN. That a rollback has moved its data back is known only to a disk of a later moment.
-    let has_served = is_ours && !stamp.is_unused();
+    // Another name is another machine with this id. It matters only where no record proves that this node made the filesystem.
+    let has_served = is_ours && node.may_be(&stamp.node) && !stamp.is_unused();
     match record {
         None if has_served => Order::Newer,
         None => Order::OtherFilesystem,

@@ -8,6 +8,9 @@ use config::Backing;
 use node::{Content, Fact, Lun, Multipath, authority::Authority};
 use terms::{Bytes, Wwid};
 
+/// The way out, where the LUN holds data that cannot be this node's.
+pub(super) const CLEAR: &str = "If nobody needs that, clear the whole LUN by hand (`blkdiscard -z`)";
+
 /// The LUN's WWID. Refuses unless the LUN is the wanted one, writable and not in use.
 ///
 /// A LUN number proves nothing: targets reuse numbers, and a stale mapping leads to another volume (OSSA-2023-003). Only the
@@ -50,7 +53,7 @@ pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a
             Fact::Known(_) | Fact::Unknown(_) => "a partition table",
         };
         let found = format!("{what} (partitions {})", lun.partitions.join(", "));
-        return Err(Refusal::ForeignContent { wwid: wwid.clone(), found });
+        return Err(Refusal::ForeignContent { wwid: wwid.clone(), found, cure: CLEAR });
     }
     if lun.size < input.config.lun.min_size {
         let (found, wanted) = (lun.size, input.config.lun.min_size);

@@ -3,7 +3,7 @@
 use super::{
     attach, barred,
     input::{Occasion, PlanInput, require},
-    lun,
+    lun::{self, CLEAR},
     outcome::{Horizon, Plan},
     recorded::order_of,
     refusal::{AuthorityRefusal, ClusterRefusal, Refusal},
@@ -118,7 +118,7 @@ fn by_content(input: &PlanInput<'_>, lun: &Lun, wwid: &Wwid) -> Result<Plan, Ref
             onto_new_filesystem(input, wwid, vec![clear])
         }
         Content::Unfinished { uuid } => {
-            Err(foreign_content(wwid, format!("an unfinished XFS with UUID {uuid}")))
+            Err(foreign_content(wwid, format!("an unfinished XFS with UUID {uuid}"), MOVING))
         }
         Content::Xfs { uuid, settled: false, stamp, .. } if announced == Some(*uuid) => {
             // Staging writes to the LUN. If the look without a mount shows another owner's stamp, that node may have it mounted. A
@@ -135,20 +135,31 @@ fn by_content(input: &PlanInput<'_>, lun: &Lun, wwid: &Wwid) -> Result<Plan, Ref
         Content::Xfs { uuid, label, stamp, .. } => {
             // It is not ours and stays untouched. A stamp only makes the message more precise.
             if let Some(Some(stamp)) = stamp.known() {
-                return Err(stamped_by_other(wwid, stamp));
+                return Err(stamped_by_other(input, wwid, stamp));
             }
+            let cure = if label.as_ref() == Some(&input.config.lun.label) { MOVING } else { CLEAR };
             let label = label.as_ref().map_or("without a label".into(), |label| format!("labelled {label}"));
-            Err(foreign_content(wwid, format!("an XFS {label} with UUID {uuid}")))
+            Err(foreign_content(wwid, format!("an XFS {label} with UUID {uuid}"), cure))
         }
-        Content::Foreign { found } => Err(foreign_content(wwid, found.clone())),
+        Content::Foreign { found } => Err(foreign_content(wwid, found.clone(), CLEAR)),
     }
 }
 
-fn stamped_by_other(wwid: &Wwid, stamp: &Stamp) -> Refusal {
+/// Another node formats its LUN before it stamps it.
+const MOVING: &str =
+    "Another node may be moving its data there right now: correct the masking at the target first";
+
+/// The stamp has this node's machine id or name. Its data may be the only copy of what this node's etcd acknowledged.
+const KEEP: &str = "Keep that data: this node was reinstalled or renamed, or two machines have one name or machine id. Correct the masking at the target, or set this node's former name again and run `etcd-lun claim`, or replace this etcd member (guide.md, \"Replacing a node\")";
+
+fn stamped_by_other(input: &PlanInput<'_>, wwid: &Wwid, stamp: &Stamp) -> Refusal {
+    let node = &input.node.identity;
+    let is_own = stamp.machine_id == node.machine_id || node.may_be(&stamp.node);
     Refusal::StampedByOther {
         wwid: wwid.clone(),
         owner: format!("{} (machine id {})", stamp.node, stamp.machine_id),
         generation: stamp.generation,
+        cure: if is_own { KEEP } else { CLEAR },
     }
 }
 
@@ -156,12 +167,12 @@ fn check_owner(input: &PlanInput<'_>, wwid: &Wwid, stamp: &Stamp) -> Result<(), 
     if stamp.machine_id == input.node.identity.machine_id {
         Ok(())
     } else {
-        Err(stamped_by_other(wwid, stamp))
+        Err(stamped_by_other(input, wwid, stamp))
     }
 }
 
-fn foreign_content(wwid: &Wwid, found: String) -> Refusal {
-    Refusal::ForeignContent { wwid: wwid.clone(), found }
+fn foreign_content(wwid: &Wwid, found: String, cure: &'static str) -> Refusal {
+    Refusal::ForeignContent { wwid: wwid.clone(), found, cure }
 }
 
 /// A new filesystem on a LUN that is blank, or is blank after the steps in `first`.

@@ -11,13 +11,14 @@ use node::{
 };
 use terms::{FsUuid, Wwid};
 
-const RESTORE_OR_REPLACE: &str = "See at the target what happened to the LUN; if its data is lost, replace this etcd member (remove it from the cluster, clear the LUN, remove the record)";
+const RESTORE_OR_REPLACE: &str = "See at the target what happened to the LUN; if its data is lost, replace this etcd member (guide.md, \"Replacing a node\")";
 const CLAIM: &str = "If this is the same node with a new machine id, and no machine has the old one any more, run `etcd-lun claim`";
-const REPLACE_AFTER_SNAPSHOT: &str = "A restored snapshot is an out-of-date member: replace this etcd member (remove it from the cluster, clear the LUN, remove the record)";
+const REPLACE_AFTER_SNAPSHOT: &str =
+    "A restored snapshot is an out-of-date member: replace this etcd member (guide.md, \"Replacing a node\")";
 
 /// How a stamp compares with the record. `uuid` is that of the filesystem which has the stamp, where it was read.
 pub(super) fn order_of(input: &PlanInput<'_>, uuid: Option<FsUuid>, stamp: &Stamp) -> Order {
-    order(input.record, uuid, stamp, &input.node.identity.machine_id)
+    order(input.record, uuid, stamp, &input.node.identity)
 }
 
 /// Returns the stamp, and true if the filesystem's log is replayed. Refuses unless it is the filesystem that the record

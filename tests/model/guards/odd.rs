@@ -7,11 +7,14 @@ use apply::{
 };
 use config::Runtime;
 use node::{
-    Etcd,
+    Etcd, Identity,
     authority::{Record, Stamp},
 };
 use plan::step::Copy;
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    sync::LazyLock,
+};
 use support::etcd;
 use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid};
 
@@ -154,8 +157,9 @@ impl Odd {
 }
 
 impl Machine for Odd {
-    fn machine_id(&self) -> &str {
-        support::MACHINE
+    fn identity(&self) -> &Identity {
+        static NODE: LazyLock<Identity> = LazyLock::new(support::identity);
+        &NODE
     }
 
     fn record(&self) -> anyhow::Result<Option<Record>> {

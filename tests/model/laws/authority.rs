@@ -151,3 +151,37 @@ fn a_commit_that_never_served_is_taken_back() {
         }
     }
 }
+
+/// No advice clears a LUN that may hold the only copy of this node's data, or that another node may be filling right now. A LUN of
+/// another machine with this machine id bars nothing.
+#[test]
+fn what_may_be_needed_is_not_advised_to_be_cleared() {
+    let named = |name: &str, id: &str| {
+        let mut stamp = stamp(1, 7).owned_by(id.into());
+        stamp.node = name.into();
+        stamp
+    };
+    let label = |text: &str| Some(text.parse().unwrap());
+    let unstamped = |with| {
+        let mut content = xfs(FOREIGN, None, true);
+        if let Content::Xfs { label, .. } = &mut content {
+            *label = with;
+        }
+        content
+    };
+    for (content, may_clear) in [
+        (xfs(FOREIGN, Some(named("master-9", MACHINE)), true), false),
+        (xfs(FOREIGN, Some(named("master-0", OTHER_MACHINE)), true), false),
+        (xfs(FOREIGN, Some(stamp(1, 0)), true), false),
+        (xfs(FOREIGN, Some(named("master-9", OTHER_MACHINE)), true), true),
+        (unstamped(label("etcd-lun")), false),
+        (unstamped(label("data")), true),
+        (Content::Unfinished { uuid: FOREIGN }, false),
+    ] {
+        let node = Node { etcd: Fact::Known(etcd("inactive")), ..attached(content) };
+        for occasion in [Occasion::ByHand, Occasion::Boot] {
+            let said = plan(&config(), &node, occasion).unwrap_err().to_string();
+            assert_eq!(said.contains("clear the whole LUN"), may_clear, "{said}");
+        }
+    }
+}

@@ -58,7 +58,7 @@ fn only_this_nodes_own_lun_is_claimed() {
             assert_eq!((&found, *uuid), (from, next.uuid));
             let ours = found.clone().owned_by(MACHINE.into());
             let expected = if found.machine_id == MACHINE {
-                assert_eq!(order(record.as_ref(), Some(*uuid), &found, MACHINE), Order::Newer);
+                assert_eq!(order(record.as_ref(), Some(*uuid), &found, &identity()), Order::Newer);
                 ours
             } else {
                 assert_eq!(found.node, "master-0", "a LUN of another node");
@@ -230,7 +230,7 @@ fn a_person_returns_to_the_local_data() {
             );
             assert!(node.etcd.known().unwrap().is_up() && !node.local.known().unwrap().is_fenced());
             let left = node.record.known().unwrap().as_ref();
-            assert_eq!(order(left, Some(OURS), &stamp(3, 7), MACHINE), Order::Released);
+            assert_eq!(order(left, Some(OURS), &stamp(3, 7), &identity()), Order::Released);
             world.node.cluster = None; // it serves by now
             follow(&mut world, Goal::Lun(Occasion::ByHand), "systemd", None, 8, |_, _| ()).unwrap();
             assert!(matches!(world.node.mount, Fact::Known(Some(_))));

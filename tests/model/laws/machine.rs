@@ -46,8 +46,8 @@ pub struct World {
 }
 
 impl Machine for World {
-    fn machine_id(&self) -> &str {
-        &self.node.identity.machine_id
+    fn identity(&self) -> &node::Identity {
+        &self.node.identity
     }
 
     fn record(&self) -> anyhow::Result<Option<Record>> {

@@ -15,7 +15,7 @@ use apply::{
 };
 use config::Runtime;
 use node::{
-    self, authority,
+    self, Identity, authority,
     layout::{BARRED, RETIRED, RETURNING},
 };
 use plan::{
@@ -25,6 +25,7 @@ use plan::{
 use std::{
     cell::{Cell, RefCell},
     fmt,
+    sync::LazyLock,
 };
 use terms::{AbsPath, Fingerprint, FsUuid, Span, Wwid};
 
@@ -201,8 +202,9 @@ impl Sim<'_, '_> {
 }
 
 impl Machine for Sim<'_, '_> {
-    fn machine_id(&self) -> &str {
-        support::MACHINE
+    fn identity(&self) -> &Identity {
+        static NODE: LazyLock<Identity> = LazyLock::new(support::identity);
+        &NODE
     }
 
     fn record(&self) -> anyhow::Result<Option<authority::Record>> {

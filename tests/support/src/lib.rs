@@ -323,14 +323,15 @@ pub fn health_facts() -> HealthFacts {
     }
 }
 
+/// The owner of the stamps of `stamp`.
+pub fn identity() -> Identity {
+    Identity { machine_id: MACHINE.into(), hostname: "master-0".into(), joined_host_namespace: false }
+}
+
 /// A node before any migration: etcd runs on the local disk, and there is no session.
 pub fn node() -> Node {
     Node {
-        identity: Identity {
-            machine_id: MACHINE.into(),
-            hostname: "master-0".into(),
-            joined_host_namespace: false,
-        },
+        identity: identity(),
         missing_tools: Vec::new(),
         in_host_namespace: Fact::Known(true),
         initiator: Initiator { name: Fact::Known(None), multipathd_active: Fact::Known(false) },

@@ -10,7 +10,7 @@ use terms::Wwid;
 pub enum AuthorityRefusal {
     /// An old state of the LUN, while the local disk is authoritative.
     #[error(
-        "LUN {wwid} has an old stamp of this node, generation {generation}, which is not what this node has left there: an old snapshot of the LUN was restored, or another computer with this node's identity has used it. Nothing was written to it. If nobody needs its data, clear the whole LUN by hand (`blkdiscard -z`), then run `etcd-lun apply`"
+        "LUN {wwid} has an old stamp of this node, generation {generation}, which is not what this node has left there: an old snapshot of the LUN was restored, or another computer with this node's identity has used it. Nothing was written to it. See at the target who uses it, and name another LUN (`node.lun` or `device.path`), then run `etcd-lun apply`"
     )]
     OlderUse {
         /// The LUN.

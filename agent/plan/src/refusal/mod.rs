@@ -365,17 +365,19 @@ pub enum Refusal {
     },
     /// The LUN is not blank, and what it holds is not ours.
     #[error(
-        "LUN {wwid} holds {found}; nothing was written to it. If nobody needs that, clear the whole LUN by hand (`blkdiscard -z`), or name another LUN (`node.lun` or `device.path`)"
+        "LUN {wwid} holds {found}; nothing was written to it. {cure}, or name another LUN (`node.lun` or `device.path`)"
     )]
     ForeignContent {
         /// The LUN.
         wwid: Wwid,
         /// The content.
         found: String,
+        /// The way out.
+        cure: &'static str,
     },
     /// The LUN is stamped, and this node has no record of it.
     #[error(
-        "LUN {wwid} holds etcd data of {owner}, generation {generation}, and this node has no record of it; nothing was written to it. If nobody needs that data, clear the whole LUN by hand (`blkdiscard -z`), or name another LUN (`node.lun` or `device.path`)"
+        "LUN {wwid} holds etcd data of {owner}, generation {generation}, and this node has no record of it; nothing was written to it. {cure}, or name another LUN (`node.lun` or `device.path`)"
     )]
     StampedByOther {
         /// The LUN.
@@ -384,6 +386,8 @@ pub enum Refusal {
         owner: String,
         /// Its generation.
         generation: u64,
+        /// The way out.
+        cure: &'static str,
     },
     /// The record says that the LUN is authoritative, and the LUN does not match the record.
     #[error(
@@ -421,7 +425,7 @@ pub enum Refusal {
     },
     /// A migration was cut short, and the local data is gone.
     #[error(
-        "the record says that the local disk is authoritative, {at} is empty, and LUN {wwid} holds a copy of generation {generation}: restore the local data, or clear the LUN (`blkdiscard -z`) to start a new member"
+        "the record says that the local disk is authoritative, {at} is empty, and LUN {wwid} holds a copy of generation {generation}: restore the local data, or name another LUN (`node.lun` or `device.path`) to start a new member"
     )]
     LocalDataGone {
         /// The data directory.
