@@ -49,7 +49,7 @@ fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
         });
     }
     let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
-    let said = kmsg::errors_of(&since.messages().ok()?, &disks, &sids);
+    let said = kmsg::errors_of(&since.messages().ok()?, &disks, &[], &sids);
     let said = one_line(said.first()?);
     if kmsg::is_reservation_conflict(&said) {
         return Some(format!(

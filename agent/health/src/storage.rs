@@ -256,11 +256,37 @@ pub(super) fn local_space(input: CheckInput<'_>) -> Outcome {
 pub(super) fn kernel_log(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.health.kernel_errors).and_then(|errors| match errors.as_slice() {
         [] => ok("nothing about the LUN"),
-        [.., last] => found(format!(
+        [.., last] => found(match announced(errors) {
+            Some((said, cure)) => format!("`{said}`: {cure}; run `dmesg --clear` once it is dealt with"),
+            None => format!(
             "{} since it was mounted, the last: `{last}`; see `journalctl -k`, and run `dmesg --clear` once it is dealt with",
             errors.len()
-        )),
+        )}),
     }))
+}
+
+/// What the kernel writes of a target's announcement, and its cure; the gravest first.
+const ANNOUNCED: [(&str, &str); 4] = [
+    (
+        "LUN assignments on this target have changed",
+        "see at the target that this node still has its own LUN at its number; if the check `stamp` is not ok, another volume may lie beneath the mount",
+    ),
+    (
+        "Inquiry data has changed",
+        "see at the target that the LUN is still this node's, and what was changed there",
+    ),
+    (
+        "thin provisioning soft threshold",
+        "the array's pool is nearly full, and a full pool stops etcd: enlarge the pool, or free space in it",
+    ),
+    (
+        "Asymmetric access state changed",
+        "the array has moved the LUN to another controller: see `multipath -ll`, and the array's log for the cause",
+    ),
+];
+
+fn announced(errors: &[String]) -> Option<(&String, &'static str)> {
+    ANNOUNCED.iter().find_map(|(part, cure)| Some((errors.iter().rfind(|line| line.contains(part))?, *cure)))
 }
 
 /// Our own limit: this long after a migration nobody returns to the old data.

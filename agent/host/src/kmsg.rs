@@ -79,6 +79,22 @@ fn parse(record: &str) -> Option<Message> {
     Some(Message { level, text: text.lines().next()?.to_owned() })
 }
 
+/// ASC/ASCQ 3F/0E.
+const ASSIGNMENTS: &str = "LUN assignments on this target have changed";
+
+/// Parts of what the kernel writes when a target announces a change (kernel `drivers/scsi/scsi_error.c`, `scsi_report_sense`):
+/// ASC/ASCQ 3F/0E, 3F/03, 38/07 and 2A/06. They have level 4 and name no disk:
+///
+/// ```text
+/// sd 2:0:0:1: LUN assignments on this target have changed. The Linux SCSI layer does not automatically remap LUN assignments.
+/// ```
+const ANNOUNCEMENTS: [&str; 4] = [
+    ASSIGNMENTS,
+    "Inquiry data has changed",
+    "thin provisioning soft threshold",
+    "Asymmetric access state changed",
+];
+
 /// The errors of these disks (kernel names), of these sessions (numbers), and of the filesystem on the disks since it
 /// was last mounted.
 ///
@@ -90,7 +106,14 @@ fn parse(record: &str) -> Option<Message> {
 ///  session1: session recovery timed out after 120 secs
 /// sd 2:0:0:1: [sdb] Synchronize Cache(10) failed: ...
 /// ```
-pub fn errors_of(messages: &[Message], disks: &[String], sessions: &[u32]) -> Vec<String> {
+///
+/// And what the target announces of the disks at these SCSI addresses.
+pub fn errors_of(
+    messages: &[Message],
+    disks: &[String],
+    addresses: &[String],
+    sessions: &[u32],
+) -> Vec<String> {
     let mut found = Vec::new();
     for Message { level, text } in messages {
         let text = text.trim();
@@ -108,7 +131,16 @@ pub fn errors_of(messages: &[Message], disks: &[String], sessions: &[u32]) -> Ve
             (text.starts_with(&format!("connection{sid}:")) && text.contains("detected conn error"))
                 || (text.starts_with(&format!("session{sid}: ")) && text.contains("recovery timed out"))
         });
-        if (of_xfs.is_some() && is_error) || of_disk || of_session {
+        let announced =
+            text.strip_prefix("sd ").and_then(|rest| rest.split_once(": ")).is_some_and(|(at, said)| {
+                // The kernel names any LUN of the target when it says that the assignments have changed.
+                let target = |address: &str| address.rsplit_once(':').map(|(target, _)| target.to_owned());
+                let is_ours = addresses.iter().any(|ours| ours == at)
+                    || said.starts_with(ASSIGNMENTS)
+                        && addresses.iter().any(|ours| target(ours) == target(at));
+                is_ours && ANNOUNCEMENTS.iter().any(|part| said.contains(part))
+            });
+        if (of_xfs.is_some() && is_error) || of_disk || of_session || announced {
             found.push(text.chars().filter(|letter| !letter.is_control()).collect());
         }
     }
@@ -203,7 +235,7 @@ mod tests {
             ("critical target error, dev sdb, sector 0 op 0x1:(WRITE)", false),
             ("I/O error, dev sdb, sector 2048 op 0x1:(WRITE) flags 0x9800 phys_seg 1 prio class 2", false),
         ] {
-            let errors = errors_of(&[Message { level: 3, text: text.into() }], &["sdb".into()], &[]);
+            let errors = errors_of(&[Message { level: 3, text: text.into() }], &["sdb".into()], &[], &[]);
             assert_eq!(errors.iter().any(|error| is_reservation_conflict(error)), is_one, "{text}");
         }
     }
@@ -213,7 +245,9 @@ mod tests {
         let told = |lines: &[(u8, &str)]| -> Vec<Message> {
             lines.iter().map(|(level, text)| Message { level: *level, text: (*text).into() }).collect()
         };
-        let errors = |lines: &[(u8, &str)]| errors_of(&told(lines), &["sdb".into(), "dm-0".into()], &[1]);
+        let errors = |lines: &[(u8, &str)]| {
+            errors_of(&told(lines), &["sdb".into(), "dm-0".into()], &["2:0:0:1".into()], &[1])
+        };
         let ours = [
             (1, "XFS (sdb): log I/O error -5"),
             (1, "XFS (dm-0): Filesystem has been shut down due to log error (0x2)."),
@@ -223,6 +257,17 @@ mod tests {
             (6, " connection1:0: detected conn error (1020)"),
             (6, " session1: session recovery timed out after 120 secs"),
             (3, "sd 2:0:0:1: [sdb] Synchronize Cache(10) failed: Result: hostbyte=DID_TRANSPORT_FAILFAST"),
+            (
+                4,
+                "sd 2:0:0:1: LUN assignments on this target have changed. The Linux SCSI layer does not automatically remap LUN assignments.",
+            ),
+            (4, "sd 2:0:0:7: LUN assignments on this target have changed."),
+            (4, "sd 2:0:0:1: Inquiry data has changed"),
+            (
+                4,
+                "sd 2:0:0:1: Warning! Received an indication that the LUN reached a thin provisioning soft threshold.",
+            ),
+            (4, "sd 2:0:0:1: Asymmetric access state changed"),
         ];
         for line in ours {
             assert_eq!(errors(&[line]), [line.1.trim()]);
@@ -235,6 +280,9 @@ mod tests {
             (6, " connection11:0: detected conn error (1020)"),
             (6, " session11: session recovery timed out after 120 secs"),
             (6, "sd 2:0:0:1: [sdb] Attached SCSI disk"),
+            (4, "sd 3:0:0:1: LUN assignments on this target have changed."),
+            (4, "sd 2:0:0:11: Inquiry data has changed"),
+            (4, "sd 2:0:0:1: Power-on or device reset occurred"),
         ] {
             assert_eq!(errors(&[line]), [""; 0], "{line:?}");
         }

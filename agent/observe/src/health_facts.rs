@@ -29,7 +29,8 @@ pub fn health_facts(door: &Door<'_>, config: &Config, node: &Node) -> HealthFact
     let kernel_errors = sessions.as_ref().map_err(copied).and_then(|sessions| {
         let (messages, disks) = log.as_ref().map_err(copied)?;
         let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
-        Ok(kmsg::errors_of(messages, disks, &sids))
+        let addresses = disks.iter().filter_map(|disk| block::scsi_address(host, disk).transpose());
+        Ok(kmsg::errors_of(messages, disks, &addresses.collect::<io::Result<Vec<_>>>()?, &sids))
     });
     let size_announced =
         log.as_ref().map_err(copied).map(|(messages, disks)| kmsg::announces_size(messages, disks));

@@ -88,6 +88,24 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
         ),
         (
             "kernel-log",
+            |health_facts| {
+                health_facts.kernel_errors = Fact::Known(
+                    ["LUN assignments on this target have changed.", "thin provisioning soft threshold"]
+                        .map(Into::into)
+                        .to_vec(),
+                );
+            },
+            "`LUN assignments on this target have changed.`: see at the target that",
+        ),
+        (
+            "kernel-log",
+            |health_facts| {
+                known(&mut health_facts.kernel_errors).push("a thin provisioning soft threshold.".into());
+            },
+            "threshold.`: the array's pool is nearly full",
+        ),
+        (
+            "kernel-log",
             |health_facts| known(&mut health_facts.kernel_errors).push("XFS (sdb): log I/O error -5".into()),
             "1 since it was mounted, the last: `XFS (sdb)",
         ),

@@ -181,12 +181,17 @@ pub fn scsi(host: &Host, name: &str) -> io::Result<Option<Scsi>> {
         u64::from_str_radix(text.trim_start_matches("0x"), 16).map(Some).map_err(wrong)
     };
     let Some(state) = text("state")? else { return Ok(None) };
-    let address = host.root.list_opt(format!("{dir}/scsi_disk"))?.unwrap_or_default().into_iter().next();
-    let cache_type = match address {
+    let cache_type = match scsi_address(host, name)? {
         Some(address) => text(&format!("scsi_disk/{address}/cache_type"))?,
         None => None,
     };
     Ok(Some(Scsi { state, timeouts: counter("iotmo_cnt")?, errors: counter("ioerr_cnt")?, cache_type }))
+}
+
+/// The address of a SCSI disk, such as `2:0:0:1`; none if it is no SCSI disk.
+pub fn scsi_address(host: &Host, name: &str) -> io::Result<Option<String>> {
+    let dir = format!("{}/device/scsi_disk", sys_dir(name)?);
+    Ok(host.root.list_opt(dir)?.unwrap_or_default().into_iter().next())
 }
 
 /// The name of a device-mapper device; none if it is none.
