@@ -117,7 +117,7 @@ pub struct DataMount {
     /// True if reading its root gave an I/O error: XFS has shut down.
     pub io_error: bool,
     /// The time since its root directory was changed in memory, by the node's clock.
-    #[serde(rename = "root_age_seconds")]
+    #[serde(rename = "root_unchanged_seconds")]
     pub root_age: Option<Span>,
 }
 
