@@ -15,6 +15,8 @@ use delivery::{
     Delivery, DeliveryError, ImageRef, MachineConfig, ObjectName, POOL_LIMIT, Program, Role, Way,
 };
 use host::{Host, credential, terminal::Stream};
+use node::authority::{Authority, Record};
+use plan::{PlaceRefusal, Refusal};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -125,6 +127,7 @@ pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOp
             "--into: there is no directory {dir}: make it with `mkdir -p {dir}`"
         )));
     }
+    check_unclaimed(&host, &pool, &into)?;
     let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
     let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
     let by = if *packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::Hand };
@@ -145,6 +148,24 @@ pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOp
         print_out(&format!("wrote {path}"));
     }
     drop_ins(&host, &pool, &into)
+}
+
+/// Refuses to prepare a node for its move whose data directory is on another disk, or may be.
+fn check_unclaimed(host: &Host, pool: &Pool, into: &Path) -> Result<(), Exit> {
+    let is_moved = |record: &Record| record.authority == Authority::Lun;
+    if observe::record(host).known().is_some_and(|record| record.as_ref().is_some_and(is_moved)) {
+        return Ok(());
+    }
+    let at = &pool.etcd.data_dir;
+    let dir = into.to_str().context("the directory's name is not UTF-8")?;
+    let claims = observe::claims_beside(host, dir.trim_end_matches('/'), at)
+        .context("looking for what else names etcd's data")?;
+    match claims.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(Refusal::from(PlaceRefusal::Claimed { at: at.to_string(), found: claims.join(", ") }).into())
+        }
+    }
 }
 
 /// Writes the drop-ins that the config asks for, and removes those of an earlier config and the links of an earlier release:

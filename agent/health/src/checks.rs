@@ -7,7 +7,7 @@ use super::report::{
 };
 use config::{Backing, Config, Iscsi};
 use node::{
-    EtcdState, Fact, InPlace, KUBELET, Lun, LunView, Node, Order, SeenSession, Selinux,
+    DataMount, EtcdState, Fact, InPlace, KUBELET, Lun, LunView, Node, Order, SeenSession, Selinux,
     authority::{Authority, Record},
     in_place,
 };
@@ -220,13 +220,30 @@ pub(super) fn mount(input: CheckInput<'_>) -> Outcome {
                 mount.source, mount.devno, lun.device, lun.devno
             ));
         }
+        let claims = known(&input.node.claims)?;
+        if !claims.is_empty() {
+            return found(format!(
+                "{at} is on the LUN, and the next boot may mount another disk there, by {}; remove that",
+                claims.join(", ")
+            ));
+        }
         ok(format!("{} on {at}", mount.source))
     }))
+}
+
+/// The filesystem of another disk is not judged as the LUN's: a cure for that would lead away from the data.
+pub(super) fn check_is_lun(input: CheckInput<'_>, mount: &DataMount) -> Result<(), Outcome> {
+    let Fact::Known(LunView::Seen(lun)) = &input.node.lun else { return Ok(()) };
+    if lun.devno == mount.devno {
+        return Ok(());
+    }
+    Err(CannotTell(format!("{} is mounted, not the LUN; see the check `mount`", mount.source)))
 }
 
 pub(super) fn mount_options(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.mount).and_then(|mount| {
         let Some(mount) = mount else { return found("nothing is mounted") };
+        check_is_lun(input, mount)?;
         if mount.options.iter().any(|option| option == "ro") {
             return found("it is read-only; see the kernel's messages about the device: `journalctl -k`");
         }

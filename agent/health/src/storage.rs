@@ -1,7 +1,7 @@
 //! Checks of disks, sessions, units and the kernel's log.
 
 use super::{
-    checks::{iscsi, lun},
+    checks::{check_is_lun, iscsi, lun},
     report::{
         CheckInput,
         Outcome::{self, CannotTell},
@@ -215,6 +215,9 @@ pub(super) fn write_cache(input: CheckInput<'_>) -> Outcome {
 pub(super) fn lun_size(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.mount).and_then(|mount| {
         let lun = lun(input.config, input.node)?;
+        if let Some(mount) = mount {
+            check_is_lun(input, mount)?;
+        }
         let Some((_, filesystem)) = mount.as_ref().and_then(|mount| mount.free) else {
             return Err(CannotTell("nothing is mounted, or the filesystem reports no size".into()));
         };

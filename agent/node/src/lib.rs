@@ -52,6 +52,8 @@ pub struct Node {
     pub record: Fact<Option<Record>>,
     /// The data directory on the local disk.
     pub local: Fact<LocalDir>,
+    /// What else names the data directory for a filesystem of its own: units, links, lines and disks, as a message names them.
+    pub claims: Fact<Vec<String>>,
     /// The data that a rollback has staged on the local disk, and the space for it.
     #[serde(rename = "shelf")]
     pub rollback_staging: Fact<RollbackStaging>,
@@ -97,6 +99,7 @@ impl Node {
             lun: unknown(),
             record: unknown(),
             local: unknown(),
+            claims: unknown(),
             rollback_staging: unknown(),
             retired: unknown(),
             barred_data: unknown(),

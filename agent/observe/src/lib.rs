@@ -4,6 +4,7 @@
 //! "absent".
 
 mod certificates;
+mod claims;
 mod cluster;
 mod elsewhere;
 mod etcd;
@@ -16,6 +17,7 @@ mod records;
 pub mod secrets;
 mod selinux;
 
+pub use claims::claims_beside;
 pub use cluster::{NotServing, Serving, cluster_now, own_member};
 pub use cluster::{cluster, hand_over_leadership};
 pub use elsewhere::elsewhere;
@@ -126,6 +128,7 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
         initiator: iscsi::initiator(host, config, &units),
         answering: if asked.portals { answering(host, config) } else { Vec::new() },
         lun,
+        claims: claims::claims(host, config),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
         rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),
         retired: local::retired(host),

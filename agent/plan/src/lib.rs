@@ -52,7 +52,7 @@ pub use mark::{MarkPlan, SkipReason, mark};
 pub use outcome::{Horizon, Plan};
 pub use quorum::may_stop;
 pub use refusal::{
-    AuthorityRefusal, ClusterRefusal, LabelRefusal, Refusal, RollbackRefusal, ShutDownRefusal,
+    AuthorityRefusal, ClusterRefusal, LabelRefusal, PlaceRefusal, Refusal, RollbackRefusal, ShutDownRefusal,
 };
 pub use resume::has_lost_its_lun;
 pub use retired::may_delete;

@@ -6,7 +6,7 @@ use super::{
     lun::{self, CLEAR},
     outcome::{Horizon, Plan},
     recorded::order_of,
-    refusal::{AuthorityRefusal, ClusterRefusal, Refusal},
+    refusal::{AuthorityRefusal, ClusterRefusal, PlaceRefusal, Refusal},
     resume,
     step::{Copy, Format, NodeStep, ProtocolStep, Retire, Step, Way},
 };
@@ -27,6 +27,10 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     }
     if let Some(plan) = barred::look_first(input)? {
         return Ok(plan);
+    }
+    let claims = require("what else names the data directory", &input.node.claims)?;
+    if !claims.is_empty() {
+        return Err(PlaceRefusal::Claimed { at: input.data_dir(), found: claims.join(", ") }.into());
     }
     if let Some(found) = input.etcd.by_pacemaker {
         return Err(ClusterRefusal::ByPacemaker { found }.into());

@@ -13,6 +13,7 @@ mod judge;
 mod machine;
 mod mark;
 mod multipath;
+mod place;
 mod portals;
 mod quorum;
 mod retired;

@@ -45,6 +45,17 @@ fn unknown<T>() -> Fact<T> {
     Fact::Unknown("it could not be read".into())
 }
 
+/// A second disk of the administrator's is mounted. A cure for its options or its size would take etcd away from it.
+#[test]
+fn the_filesystem_of_another_disk_is_not_judged_as_the_luns() {
+    let mut other = data_mount("9:99");
+    (other.options, other.free) = (vec!["rw".into()], Some((Bytes(1 << 30), Bytes(2 << 30))));
+    let node = Node { mount: Fact::Known(Some(other)), ..migrated() };
+    for check in ["mount-options", "lun-size"] {
+        assert!(matches!(outcome(&node, check), Outcome::CannotTell(_)), "{check}");
+    }
+}
+
 /// A kernel without SELinux has no labels, and shows none.
 #[test]
 fn the_mount_has_its_label_where_selinux_is_on() {
@@ -220,6 +231,11 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             "read-only",
         ),
         ("mount", |node| node.mount = Fact::Known(Some(data_mount("9:99"))), "expected sdb"),
+        (
+            "mount",
+            |node| node.claims = Fact::Known(vec!["the unit /x".into()]),
+            "by the unit /x; remove that",
+        ),
         (
             "mount",
             |node| known(&mut node.mount).as_mut().unwrap().io_error = true,

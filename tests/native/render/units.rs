@@ -137,3 +137,22 @@ fn the_order_of_a_boot_has_no_cycle() {
         assert!(cycle("cycle").contains("cycle"), "{gate}");
     }
 }
+
+/// Another's unit of this name has etcd on another disk. What would move the stale data beneath is not written beside it.
+#[test]
+fn nothing_is_written_where_another_disk_has_a_claim() {
+    let dir = Dir::new("claimed");
+    for (into, name) in
+        [("etc/systemd/system", "var-lib-etcd.mount"), ("usr/lib/systemd/system", "etc/fstab")]
+    {
+        let (config, into) = (dir.write("config.toml", CONFIG), dir.path(into));
+        fs::create_dir_all(&into).unwrap();
+        let claim = if name.contains('/') { dir.path(name) } else { format!("{into}/{name}") };
+        fs::write(&claim, "/dev/sdc /var/lib/etcd xfs defaults 0 0\n").unwrap();
+        let (code, _, err) = dir.run(&["units", "--into", &format!("{into}/"), "--config", &config]);
+        assert_eq!(code, 3, "{err}");
+        assert!(err.starts_with("refused [claimed]") && err.contains(&claim), "{err}");
+        assert!(!Path::new(&format!("{into}/etcd-lun.service")).exists());
+        fs::remove_file(claim).unwrap();
+    }
+}

@@ -341,6 +341,7 @@ pub fn node() -> Node {
         lun: Fact::Known(LunView::NoSession),
         record: Fact::Known(None),
         local: Fact::Known(dir(&["member"], false)),
+        claims: Fact::Known(Vec::new()),
         rollback_staging: Fact::Known(RollbackStaging { free: Bytes(40 << 30), copy: None }),
         retired: Fact::Known(Vec::new()),
         barred_data: Fact::Known(None),

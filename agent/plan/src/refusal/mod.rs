@@ -5,6 +5,7 @@
 mod authority;
 mod cluster;
 mod label;
+mod place;
 mod retired;
 mod rollback;
 mod shut_down;
@@ -12,6 +13,7 @@ mod shut_down;
 pub use authority::AuthorityRefusal;
 pub use cluster::ClusterRefusal;
 pub use label::LabelRefusal;
+pub use place::PlaceRefusal;
 pub use retired::RetiredRefusal;
 pub use rollback::RollbackRefusal;
 pub use shut_down::ShutDownRefusal;
@@ -455,6 +457,10 @@ pub enum Refusal {
     #[error(transparent)]
     #[serde(untagged)]
     Cluster(#[from] ClusterRefusal),
+    /// etcd's data may be in another place.
+    #[error(transparent)]
+    #[serde(untagged)]
+    Place(#[from] PlaceRefusal),
     /// SELinux would keep a later boot from its work.
     #[error(transparent)]
     #[serde(untagged)]

@@ -2,11 +2,12 @@
 
 use super::Refusal;
 
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     include_str!("mod.rs"),
     include_str!("authority.rs"),
     include_str!("cluster.rs"),
     include_str!("label.rs"),
+    include_str!("place.rs"),
     include_str!("retired.rs"),
     include_str!("rollback.rs"),
     include_str!("shut_down.rs"),

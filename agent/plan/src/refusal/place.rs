@@ -1,0 +1,20 @@
+//! Why a directory is not taken for the place of etcd's newest data.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A refusal because etcd's data may be in another place than the data directory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, JsonSchema)]
+#[serde(tag = "refusal", rename_all = "kebab-case")]
+pub enum PlaceRefusal {
+    /// Something else names the data directory for a filesystem of its own.
+    #[error(
+        "{at} is also named by {found}, so etcd's newest data may be on another disk; nothing was moved. If etcd uses that disk, bring its data to {at} on the local disk first; then remove what is named here, and run `etcd-lun apply` again"
+    )]
+    Claimed {
+        /// The data directory.
+        at: String,
+        /// The units, links, lines and disks.
+        found: String,
+    },
+}

@@ -1,0 +1,44 @@
+//! Where etcd's newest data may be, other than in the data directory.
+
+use super::*;
+use plan::PlaceRefusal;
+
+const OCCASIONS: [Occasion; 2] = [Occasion::Boot, Occasion::ByHand];
+
+/// A node before its move, at this occasion: at a boot etcd does not run yet.
+fn unmoved(occasion: Occasion) -> Vec<Node> {
+    let state = if occasion == Occasion::Boot { "inactive" } else { "active" };
+    let etcd = Fact::Known(etcd(state));
+    let begun = Node { record: Fact::Known(Some(record())), ..attached(Content::Unfinished { uuid: OURS }) };
+    let nodes = [attached(Content::Blank), begun].into_iter();
+    nodes.map(|node| Node { etcd: etcd.clone(), ..node }).collect()
+}
+
+/// Whoever put etcd on another disk has its newest data there, also while that disk is not mounted.
+#[test]
+fn a_claim_of_another_on_the_data_directory_is_refused_before_a_first_move() {
+    let claim = Fact::Known(vec!["the unit /etc/systemd/system/var-lib-etcd.mount".to_owned()]);
+    for occasion in OCCASIONS {
+        for node in unmoved(occasion) {
+            assert!(!plan(&config(), &node, occasion).unwrap().is_empty());
+            let refused =
+                plan(&config(), &Node { claims: claim.clone(), ..node.clone() }, occasion).unwrap_err();
+            assert!(matches!(refused, Refusal::Place(PlaceRefusal::Claimed { .. })), "{refused}");
+            let unseen = plan(&config(), &Node { claims: unknown(), ..node }, occasion).unwrap_err();
+            assert!(matches!(unseen, Refusal::Unknown { .. }), "{unseen}");
+        }
+        // The record decides where it says LUN: a claim there must not keep etcd down.
+        let moved = Node { etcd: Fact::Known(etcd("active")), ..migrated() };
+        for claims in [claim.clone(), unknown()] {
+            let with = Node { claims, ..moved.clone() };
+            assert_eq!(plan(&config(), &with, occasion), plan(&config(), &moved, occasion));
+        }
+    }
+    // At a boot a LUN that is newer comes first: etcd must not start on data that is out of date.
+    let newer = Node {
+        etcd: Fact::Known(etcd("inactive")),
+        claims: claim,
+        ..attached(xfs(OURS, Some(stamp(1, 1)), true))
+    };
+    assert_eq!(plan(&config(), &newer, Occasion::Boot).unwrap().steps[0].id(), "bar");
+}
