@@ -358,7 +358,13 @@ pub(super) fn etcd(input: CheckInput<'_>) -> Outcome {
             return found(format!("systemd does not know the unit {}: set `etcd.unit`", etcd.name));
         }
         if etcd.is_up() {
-            return ok(format!("{} is {}", etcd.name, etcd.state));
+            return match known(&etcd.other_place)? {
+                None => ok(format!("{} is {}", etcd.name, etcd.state)),
+                Some(other) => found(format!(
+                    "{} {other}, so its data is not in {}; correct its `--data-dir` or `--wal-dir`, or `etcd.data_dir`",
+                    etcd.name, input.config.etcd.data_dir
+                )),
+            };
         }
         let unit = match etcd.state {
             EtcdState::Unit(_) => &etcd.name,

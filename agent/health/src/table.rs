@@ -181,8 +181,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "etcd",
-        protects: "the member runs",
-        limit: "systemd reports the unit as active; for a static pod, etcd has its database open",
+        protects: "the member runs, and on this data",
+        limit: "systemd reports the unit as active; etcd has database and log of the data directory open",
         severity: Critical,
         run: checks::etcd,
     },

@@ -1,5 +1,6 @@
 //! etcd, as what runs it reports it.
 
+use super::fact::Fact;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -37,6 +38,9 @@ pub struct Etcd {
     pub by_pacemaker: Option<&'static str>,
     /// The processes that hold the database's lock, on the local disk or on the mounted LUN, as `command (pid N)`.
     pub lock_holders: Vec<String>,
+    /// How the database and the log of an etcd that runs are not those of the data directory, in words; none if they are, or if it
+    /// does not run.
+    pub other_place: Fact<Option<String>>,
 }
 
 impl Etcd {
@@ -199,6 +203,7 @@ mod tests {
             stopped_by_us: false,
             by_pacemaker: None,
             lock_holders: Vec::new(),
+            other_place: Fact::Known(None),
         }
     }
 

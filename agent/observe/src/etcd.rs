@@ -3,12 +3,12 @@
 use config::{Config, Runtime, parked};
 use hands::{Door, Units};
 use host::{
-    Host,
+    Host, cgroup,
     filelock::{self, Holder},
-    manifest,
+    manifest, process,
 };
 use node::{ActiveState, Etcd, EtcdState, Fact, KUBELET, PodState, layout::ETCD_STOPPED};
-use std::io;
+use std::{io, path::Path};
 use terms::AbsPath;
 
 /// etcd, as what runs it reports it, and who has its database open.
@@ -45,10 +45,55 @@ fn of_holders(
         Ok(holders) => holders.iter().map(ToString::to_string).collect(),
         Err(error) => return Fact::Unknown(error.to_string()),
     };
-    match &config.etcd.runtime {
+    let runtime = &config.etcd.runtime;
+    let mut etcd = match runtime {
         Runtime::Systemd { unit } => of_unit(host, unit, units, lock_holders),
         Runtime::StaticPod { manifest } => of_static_pod(host, manifest, units, lock_holders),
+    };
+    if let Fact::Known(etcd) = &mut etcd
+        && etcd.running
+    {
+        etcd.other_place = other_place(host, runtime, &config.etcd.data_dir);
     }
+    etcd
+}
+
+/// How the database and the log of etcd's processes are not those of the data directory, in words; none if they are.
+pub fn other_place(host: &Host, runtime: &Runtime, data_dir: &AbsPath) -> Fact<Option<String>> {
+    let look = || -> io::Result<Option<String>> {
+        let pids = processes(host, runtime, &node::database(data_dir))?;
+        let is_log = |path: &Path| path.extension().is_some_and(|extension| extension == "wal");
+        let is_database = |path: &Path| path.ends_with("snap/db");
+        let member = data_dir.join("member");
+        let open =
+            filelock::open_by(host, &pids, member.as_path(), |path| is_log(path) || is_database(path))?;
+        let has = |is_meant: &dyn Fn(&Path) -> bool| open.iter().any(|(path, _)| is_meant(path));
+        Ok(match open.iter().find(|(_, is_here)| !is_here) {
+            Some((path, _)) => Some(format!("has {} open", path.display())),
+            None if !has(&is_database) => Some(format!("does not have {member}/snap/db open")),
+            None if !has(&is_log) => Some(format!("has no log in {member}/wal open")),
+            None => None,
+        })
+    };
+    look().into()
+}
+
+/// The processes of etcd: those that have locked the database, those of its unit, or, if there are none of either, those with its
+/// name, such as in a container with a data directory of its own.
+fn processes(host: &Host, runtime: &Runtime, database: &AbsPath) -> io::Result<Vec<u32>> {
+    let unseen =
+        || io::Error::other(format!("the process that has locked {database} can't be seen from here"));
+    let locked = filelock::lock_holders(host, database.as_path())?.into_iter();
+    let mut pids = locked.map(|holder| holder.pid.ok_or_else(unseen)).collect::<io::Result<Vec<_>>>()?;
+    if let Runtime::Systemd { unit } = runtime {
+        for pid in process::all(host)? {
+            let group = cgroup::of(host, &pid.to_string())?;
+            if group.is_some_and(|group| group.iter().any(|name| name == unit.as_str())) {
+                pids.push(pid);
+            }
+        }
+    }
+    if pids.is_empty() { process::named(host, "etcd") } else { Ok(pids) }
 }
 
 fn of_unit(host: &Host, name: &str, units: &Units<'_>, lock_holders: Vec<String>) -> Fact<Etcd> {
@@ -72,6 +117,7 @@ fn of_unit(host: &Host, name: &str, units: &Units<'_>, lock_holders: Vec<String>
         stopped_by_us,
         by_pacemaker: None,
         lock_holders,
+        other_place: Fact::Known(None),
     })
 }
 
@@ -110,6 +156,7 @@ fn of_static_pod(host: &Host, path: &AbsPath, units: &Units<'_>, lock_holders: V
         stopped_by_us: places.parked,
         by_pacemaker,
         lock_holders,
+        other_place: Fact::Known(None),
     })
 }
 
@@ -130,3 +177,6 @@ const PACEMAKER: &str = "pacemaker.service";
 
 const CONFIG_MAPS: &str = "/etc/kubernetes/static-pod-resources/etcd-certs/configmaps";
 const EXTERNAL: &str = "external-etcd-pod";
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ pub use claims::claims_beside;
 pub use cluster::{NotServing, Serving, cluster_now, own_member};
 pub use cluster::{cluster, hand_over_leadership};
 pub use elsewhere::elsewhere;
-pub use etcd::{etcd, etcd_by_lock};
+pub use etcd::{etcd, etcd_by_lock, other_place};
 pub use health_facts::health_facts;
 pub use iscsi::answering;
 pub use local::record;

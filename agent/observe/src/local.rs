@@ -24,6 +24,11 @@ pub(super) fn local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>
 }
 
 fn read_local_dir(host: &Host, data_dir: &AbsPath, record: Option<&Record>) -> io::Result<LocalDir> {
+    if let Ok(Some(to)) = host.root.read_link(data_dir.as_path()) {
+        let to = host.root.resolve(data_dir.as_path())?.unwrap_or(to);
+        let to = to.display();
+        return Err(io::Error::other(format!("{data_dir} is a link to {to}: set `etcd.data_dir` to {to}")));
+    }
     let Some(beneath) = inode::beneath(host, data_dir)? else { return Ok(LocalDir::Absent) };
     let names = dir::names(&beneath)?;
     let barred = looks::is_barred(&beneath, &names)?;
@@ -151,4 +156,21 @@ pub(super) fn retired(host: &Host) -> Fact<Vec<Retired>> {
         names.into_iter().map(retired).collect()
     };
     read().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::{Root, files::Files, transcript::Transcript};
+
+    #[test]
+    fn a_link_in_place_of_the_data_directory_is_named() {
+        let machine = Files::new("linked-data");
+        machine.dir("srv/etcd");
+        machine.link("../../srv/etcd", "var/lib/etcd");
+        let host = Host::fixture(Root::new(&machine.0), Box::new(Transcript::default())).unwrap();
+        let seen = local_dir(&host, &"/var/lib/etcd".parse().unwrap(), None);
+        let why = seen.require().unwrap_err();
+        assert!(why.ends_with("is a link to /srv/etcd: set `etcd.data_dir` to /srv/etcd"), "{why}");
+    }
 }

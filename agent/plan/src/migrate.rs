@@ -39,6 +39,10 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     if input.occasion == Occasion::Boot && input.etcd.running {
         return Err(ClusterRefusal::EtcdServes { name: input.etcd.name.clone() }.into());
     }
+    if let Some(found) = require("which files etcd has open", &input.etcd.other_place)? {
+        let name = input.etcd.name.clone();
+        return Err(PlaceRefusal::OtherSource { name, at: input.data_dir(), found: found.clone() }.into());
+    }
     lun::check_multipathd(input)?;
     // Asked before the first step, though etcd is stopped by a later one: a run that would end there is not begun.
     input.check_may_stop()?;

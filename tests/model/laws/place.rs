@@ -42,3 +42,18 @@ fn a_claim_of_another_on_the_data_directory_is_refused_before_a_first_move() {
     };
     assert_eq!(plan(&config(), &newer, Occasion::Boot).unwrap().steps[0].id(), "bar");
 }
+
+/// An etcd that runs shows where its data is. One whose database or log is elsewhere would stay on the local disk.
+#[test]
+fn an_etcd_with_its_files_elsewhere_is_not_moved() {
+    for node in unmoved(Occasion::ByHand) {
+        let with = |other_place| {
+            let etcd = Fact::Known(Etcd { other_place, ..etcd("active") });
+            plan(&config(), &Node { etcd, ..node.clone() }, Occasion::ByHand)
+        };
+        let elsewhere = with(Fact::Known(Some("has /srv/wal/0.wal open".into())));
+        assert!(matches!(elsewhere, Err(Refusal::Place(PlaceRefusal::OtherSource { .. }))), "{elsewhere:?}");
+        assert!(matches!(with(unknown()), Err(Refusal::Unknown { .. })));
+        assert!(!with(Fact::Known(None)).unwrap().is_empty());
+    }
+}

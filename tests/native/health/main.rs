@@ -295,6 +295,11 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         ("lun-size", |node| seen(node).path_size = Bytes(10 << 30), "it was made smaller"),
         ("etcd", |node| known(&mut node.etcd).state = EtcdState::Unit(ActiveState::Failed), "is failed"),
         (
+            "etcd",
+            |node| known(&mut node.etcd).other_place = Fact::Known(Some("has /srv/wal/0.wal open".into())),
+            "has /srv/wal/0.wal open, so its data is not in",
+        ),
+        (
             "cluster",
             |node| {
                 let mut cluster = cluster(3);

@@ -246,6 +246,7 @@ pub fn etcd(state: &str) -> Etcd {
         stopped_by_us: false,
         by_pacemaker: None,
         lock_holders: Vec::new(),
+        other_place: Fact::Known(None),
     }
 }
 

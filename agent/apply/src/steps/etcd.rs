@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use config::{Config, Runtime, parked};
 use hands::{Door, Request, Requester};
 use host::{Host, cri, filelock, manifest, process, systemd};
-use node::{KUBELET, authority::Authority, layout::ETCD_STOPPED};
+use node::{Fact, KUBELET, authority::Authority, layout::ETCD_STOPPED};
 use plan::step::StartEtcd;
 use std::time::{Duration, Instant};
 use terms::{AbsPath, fail, named};
@@ -239,6 +239,9 @@ pub fn start(door: &Door<'_>, runtime: &Runtime, data_dir: &AbsPath, wait: bool)
         Runtime::Systemd { unit } => {
             door.perform(&Request::StartEtcd { wait })?;
             host.root.remove(ETCD_STOPPED).context("removing the note that etcd-lun has stopped etcd")?;
+            if wait {
+                wait_until_served(host, runtime, data_dir)?;
+            }
             Ok(if wait { format!("{unit} runs") } else { format!("{unit} is about to start") })
         }
         Runtime::StaticPod { manifest: path } => {
@@ -247,7 +250,8 @@ pub fn start(door: &Door<'_>, runtime: &Runtime, data_dir: &AbsPath, wait: bool)
                 door.perform(&Request::PutBack).context("putting the manifest of etcd's pod back")?;
             }
             if wait && door.unit(KUBELET)?.is_active() {
-                wait_until_served(host, data_dir).with_context(|| format!("{path} is back in its place"))?;
+                wait_until_served(host, runtime, data_dir)
+                    .with_context(|| format!("{path} is back in its place"))?;
             }
             Ok(match (before.parked, before.present) {
                 (true, false) => format!("{path} is back in its place"),
@@ -258,20 +262,33 @@ pub fn start(door: &Door<'_>, runtime: &Runtime, data_dir: &AbsPath, wait: bool)
     }
 }
 
-fn wait_until_served(host: &Host, data_dir: &AbsPath) -> anyhow::Result<()> {
+/// Waits until etcd has the database and the log of the data directory open. One that cannot be seen from here counts as soon as it
+/// has locked the database.
+fn wait_until_served(host: &Host, runtime: &Runtime, data_dir: &AbsPath) -> anyhow::Result<()> {
     let database = node::database(data_dir);
     let deadline = Instant::now() + START_LIMIT;
-    while filelock::lock_holders(host, database.as_path())?.is_empty() {
+    loop {
+        let found = match observe::other_place(host, runtime, data_dir) {
+            Fact::Known(None) => return Ok(()),
+            Fact::Known(Some(found)) => found,
+            Fact::Unknown(_) if !filelock::lock_holders(host, database.as_path())?.is_empty() => {
+                return Ok(());
+            }
+            Fact::Unknown(why) => why,
+        };
         if Instant::now() >= deadline {
+            let log = match runtime {
+                Runtime::Systemd { unit } => format!("`journalctl -u {unit}`"),
+                Runtime::StaticPod { .. } => format!("`crictl ps -a` and `journalctl -u {KUBELET}`"),
+            };
             fail!(
                 EtcdNotStarted,
-                "etcd has not opened {database} within {} s: see `crictl ps -a` and `journalctl -u {KUBELET}`",
+                "etcd does not have its database and its log open in {data_dir} after {} s: it {found}; see {log}",
                 START_LIMIT.as_secs()
             );
         }
         host.pause(Duration::from_millis(500))?;
     }
-    Ok(())
 }
 
 /// Starts etcd if the data directory leads to the authoritative copy.

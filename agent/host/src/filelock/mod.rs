@@ -21,7 +21,7 @@ mod processes;
 mod users;
 
 pub use own::{Lock, LockError};
-pub use users::{Holder, Open, holders, lock_holders, lock_holders_beside, open_below};
+pub use users::{Holder, Open, holders, lock_holders, lock_holders_beside, open_below, open_by};
 
 #[cfg(test)]
 mod tests;

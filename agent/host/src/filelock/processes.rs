@@ -46,17 +46,28 @@ impl Use {
 /// Shows every use of every file by every process.
 pub(super) fn each_use(host: &Host, visit: &mut dyn FnMut(u32, &Use) -> io::Result<()>) -> io::Result<()> {
     for name in host.root.list("/proc")? {
-        let Ok(pid) = name.parse::<u32>() else { continue };
-        for base in tables(&host.root.locate(format!("/proc/{pid}")))? {
-            for fd in names(&base.join("fd"))? {
-                let how = How::Descriptor(base.join("fdinfo").join(&fd));
-                visit_link(pid, &base, base.join("fd").join(&fd), how, visit)?;
-            }
-            for link in ["cwd", "root"] {
-                visit_link(pid, &base, base.join(link), How::Directory, visit)?;
-            }
-            visit_maps(pid, &base.join("maps"), visit)?;
+        if let Ok(pid) = name.parse() {
+            each_use_by(host, pid, visit)?;
         }
+    }
+    Ok(())
+}
+
+/// Shows every use of every file by one process.
+pub(super) fn each_use_by(
+    host: &Host,
+    pid: u32,
+    visit: &mut dyn FnMut(u32, &Use) -> io::Result<()>,
+) -> io::Result<()> {
+    for base in tables(&host.root.locate(format!("/proc/{pid}")))? {
+        for fd in names(&base.join("fd"))? {
+            let how = How::Descriptor(base.join("fdinfo").join(&fd));
+            visit_link(pid, &base, base.join("fd").join(&fd), how, visit)?;
+        }
+        for link in ["cwd", "root"] {
+            visit_link(pid, &base, base.join(link), How::Directory, visit)?;
+        }
+        visit_maps(pid, &base.join("maps"), visit)?;
     }
     Ok(())
 }

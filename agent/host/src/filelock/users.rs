@@ -120,6 +120,35 @@ pub fn open_below(host: &Host, dir: impl AsRef<Path>) -> io::Result<Vec<Open>> {
     Ok(found.into_iter().collect())
 }
 
+/// Returns the files with a name that is meant which these processes have open, and for each of them whether it is in a directory or
+/// below it, on the same filesystem. A filesystem that has shut down is an error.
+pub fn open_by(
+    host: &Host,
+    pids: &[u32],
+    dir: impl AsRef<Path>,
+    is_meant: impl Fn(&Path) -> bool,
+) -> io::Result<Vec<(PathBuf, bool)>> {
+    let mut open = Vec::new();
+    for pid in pids {
+        processes::each_use_by(host, *pid, &mut |_, used| {
+            if is_meant(&used.path) {
+                let id = used.id.ok_or_else(|| {
+                    io::Error::other(format!("{}: its filesystem has shut down", used.path.display()))
+                })?;
+                open.push((used.path.clone(), id));
+            }
+            Ok(())
+        })?;
+    }
+    // After the files, so that one that was made meanwhile is found below the directory.
+    let full = host.root.locate(dir);
+    let top = FileId::of(&full)?;
+    let inodes = top.map(|top| inodes_below(&full, top)).transpose()?.unwrap_or_default();
+    let is_below =
+        |id: FileId| top.is_some_and(|top| id.is_on_filesystem_of(top)) && inodes.contains(&id.inode);
+    Ok(open.into_iter().map(|(path, id)| (path, is_below(id))).collect())
+}
+
 /// Returns the files that processes have open on filesystems that have shut down. Such a filesystem doesn't report the
 /// inodes of its files, and a path may be that of another mount namespace. So the list may have files that the caller
 /// doesn't look for.

@@ -17,4 +17,16 @@ pub enum PlaceRefusal {
         /// The units, links, lines and disks.
         found: String,
     },
+    /// etcd runs, and its database or its log is in another place than the data directory.
+    #[error(
+        "etcd ({name}) {found}, and its database and its log must both be below {at}/member; nothing was moved. Set `etcd.data_dir` to etcd's `--data-dir`; if etcd has a `--wal-dir`, stop it, move that directory to {at}/member/wal and remove the option"
+    )]
+    OtherSource {
+        /// Its unit or manifest.
+        name: String,
+        /// The data directory.
+        at: String,
+        /// How its files are others.
+        found: String,
+    },
 }

@@ -124,6 +124,7 @@ fn as_at_boot(node: &mut Node) {
         stopped_by_us: false,
         by_pacemaker: None,
         lock_holders: Vec::new(),
+        other_place: Fact::Known(None),
     });
 }
 
