@@ -102,7 +102,7 @@ fn full_disk(stage: &mut Stage) -> Result<()> {
     stage.node.ok(scene::AT_BOOT)?;
     stage.node.ok("systemctl enable --quiet etcd.service && etcdctl put acknowledged yes
          cd /etc/systemd/system && mkdir mount.d && printf '[Mount]\\nTimeoutSec=300\\n' >mount.d/10-timeout.conf
-         sed -i 's/^\\[Unit\\]$/# Of another release.\\n[Unit]\\nAfter=tmp.mount/; /^#.*mount/d' etcd-lun*.service etcd-lun*.socket *.d/50-etcd-lun.conf
+         sed -i '/^#.*mount/d; s/^\\[Unit\\]$/# Of another release.\\n[Unit]\\nAfter=tmp.mount/' etcd-lun*.service etcd-lun*.socket *.d/50-etcd-lun.conf
          systemctl daemon-reload
          fallocate -l $(df --output=avail -B1 /var | tail -n 1) /var/filler || true
          for size in 1M 64k 4k 512; do dd if=/dev/zero of=/var/filler-$size bs=$size status=none || true; done
