@@ -92,7 +92,8 @@ pub const WRITTEN_BACK: Duration = Duration::from_secs(60);
 /// Compares what the device has in its place with the stamp that was read later, through the mount. A mount answers from memory, so
 /// only the device shows what another computer has written there, or that another volume lies beneath.
 ///
-/// `mark` counts a use only where the one before is in its place. So this node's own stamp is at most one use behind there.
+/// `mark` counts a use only where the one before is in its place. So what is there is this node's own use before, whose number may be
+/// lower by more than one: a number that was announced and never stamped is not used again. After [`WRITTEN_BACK`] it is none of them.
 pub fn in_place(record: &Record, mount: &DataMount, stamp: &Stamp, content: &Fact<Content>) -> Fact<InPlace> {
     let foreign = |found: String| Fact::Known(InPlace::Foreign(found));
     let found = match content {
@@ -105,7 +106,7 @@ pub fn in_place(record: &Record, mount: &DataMount, stamp: &Stamp, content: &Fac
         Fact::Known(Content::Xfs { uuid, .. }) => return foreign(format!("holds another XFS, UUID {uuid}")),
         Fact::Known(_) => return foreign("holds no XFS any more".into()),
     };
-    let is_before = stamp.activations.checked_sub(found.activations) == Some(1)
+    let is_before = found.activations < stamp.activations
         && found.last_use().is_some_and(|earlier| stamp.clone().used(earlier) == *found);
     if found == stamp {
         Fact::Known(InPlace::Current)

@@ -119,10 +119,14 @@ fn nothing_is_written_over_what_this_node_has_not_written() {
             assert!(refusal.to_string().contains(says), "{says}: {refusal}");
         }
     }
-    // Two uses are never behind, however young the last one is.
-    let mut node = beneath(ours(stamp(1, 0)), 0);
-    (node.record, node.mounted_stamp) = (Fact::Known(Some(used(2))), Fact::Known(Some(stamp(1, 2))));
-    assert!(mark(&config(), &node).unwrap_err().to_string().contains("use 0, where"));
+    // A number that a `mark` has announced and not stamped is left out: then the use before is lower by two.
+    let skipped = |age| {
+        let mut node = beneath(ours(stamp(1, 0)), age);
+        (node.record, node.mounted_stamp) = (Fact::Known(Some(used(2))), Fact::Known(Some(stamp(1, 2))));
+        mark(&config(), &node)
+    };
+    assert!(matches!(skipped(0), Ok(MarkPlan::Skip(_))));
+    assert!(skipped(61).unwrap_err().to_string().contains("use 0, where"));
     // What cannot be read keeps `mark` from the write, and `apply` from nothing.
     let mut node = migrated();
     machine::seen(&mut node).content = unknown();
