@@ -81,6 +81,7 @@ NEEDS = [
     ("what else names the data directory", DOMAIN, "systemd_unit_t", "dir", "open read search"),
     ("what else names the data directory", DOMAIN, "systemd_unit_t", "file", "open read"),
     ("what else names the data directory", DOMAIN, "init_var_run_t", "dir", "open read search"),
+    ("what else names the data directory", DOMAIN, "usr_t", "lnk_file", "read"),
     ("what else names the data directory", DOMAIN, "init_var_run_t", "file", "open read"),
     ("metrics for node-exporter", DOMAIN, "etcd_lun_metrics_t", "file", "create write rename unlink"),
     ("metrics for node-exporter", DOMAIN, "etcd_lun_metrics_t", "dir", "search write add_name remove_name"),
