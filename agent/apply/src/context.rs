@@ -1,6 +1,6 @@
 //! What a run of `apply` works with: the host, the config, and what it keeps between its steps.
 
-use super::{evidence::Evidence, watcher::Watcher};
+use super::{evidence::Evidence, pod::EtcdPod, watcher::Watcher};
 use anyhow::anyhow;
 use config::Config;
 use hands::{Door, Request};
@@ -39,6 +39,8 @@ pub struct Run<'a> {
     pub read: Option<State>,
     /// When this run began to log in for the LUN that it attaches next.
     pub attaching_since: Option<Instant>,
+    /// The pod in which etcd ran before this run has stopped it.
+    pub pod: Option<EtcdPod>,
     /// The processes of the other containers of etcd's pod that were asked to end.
     pub ending: Vec<Asked>,
     /// This run has moved the local data out of the data directory, and nobody used it after that.
@@ -67,6 +69,7 @@ impl<'a> Run<'a> {
             evidence: Evidence::Nothing,
             read: None,
             attaching_since: None,
+            pod: None,
             ending: Vec::new(),
             retired: false,
         }

@@ -148,11 +148,11 @@ impl Machine for Run<'_> {
                 return etcd::start(self.door, runtime, data_dir, *wait);
             }
             Effect::StopEtcd { runtime, whole_pod } => {
-                return etcd::stop(self.door, self.config, runtime, *whole_pod, self.watcher);
+                return etcd::stop(self, runtime, *whole_pod);
             }
             Effect::EndOthers { pod } => etcd::end_others(self, pod)?,
             Effect::AwaitPodEnd { manifest } => {
-                return etcd::await_pod_end(self.door, self.config, manifest, self.watcher);
+                return etcd::await_pod_end(self, manifest);
             }
             Effect::PreCopy { copy } => return copy::pre_copy_on_node(self, copy),
             Effect::CatchUp { catch_up } => return catch_up::catch_up_on_node(self, catch_up),

@@ -32,10 +32,16 @@ impl EtcdPod {
         Ok(group.filter(|group| container_in(group).is_some()).map(|group| Self(pod_of(&group).to_owned())))
     }
 
+    /// Its UID. The `systemd` driver writes it with underscores.
+    pub fn uid(&self) -> String {
+        let uid = self.0.rsplit_once("pod").map_or("", |(_, uid)| uid);
+        uid.trim_end_matches(".slice").replace('_', "-")
+    }
+
     /// Asks each process of these containers of the pod to end. Returns those that were asked; none if there is no crictl. A
     /// container of the same name in another pod is left alone.
     pub fn ask_to_end(&self, host: &Host, containers: &[&str]) -> anyhow::Result<Vec<Asked>> {
-        let Some(running) = cri::running(host, containers)? else { return Ok(Vec::new()) };
+        let Some(running) = cri::running(host, &self.uid(), containers)? else { return Ok(Vec::new()) };
         let ids: Vec<_> = running.into_iter().flat_map(|container| container.ids).collect();
         let is_one = |pid: u32| -> std::io::Result<bool> {
             let group = group_of(host, pid)?;
@@ -88,7 +94,8 @@ mod tests {
             machine.put(&format!("proc/{}/cgroup", child.id()), &format!("0::{group}\n"));
         }
         let answer = format!("{ETCDCTL}\n{OF_ANOTHER_POD}\n");
-        let ask = "crictl ps --label io.kubernetes.container.name=etcdctl -q";
+        let ask =
+            "crictl ps --label io.kubernetes.container.name=etcdctl --label io.kubernetes.pod.uid=5c1f -q";
         let host =
             Host::fixture(Root::new(&machine.0), Box::new(Transcript::default().on(ask, 0, &answer, "")))
                 .unwrap();
@@ -99,6 +106,8 @@ mod tests {
             assert_eq!(child.wait().unwrap().signal(), Some(15));
         }
         assert!(asked.iter().all(Asked::has_ended));
+        let with_dashes = EtcdPod("kubepods-burstable-pod5c1f_aa_77.slice".into());
+        assert_eq!([with_dashes.uid(), EtcdPod("pod5c1f-aa".into()).uid()], ["5c1f-aa-77", "5c1f-aa"]);
         for child in &mut children[2..] {
             assert!(child.try_wait().unwrap().is_none());
             child.kill().unwrap();

@@ -38,16 +38,17 @@ pub struct Running<'a> {
     pub ids: Vec<String>,
 }
 
-/// Which of these containers run, by their names in their pods; none if crictl isn't on this machine. Containers that
-/// have ended or not started are not counted. All pods of the node are searched.
-pub fn running<'a>(host: &Host, names: &[&'a str]) -> Result<Option<Vec<Running<'a>>>, CriError> {
+/// Which of these containers of a pod run, by their names; none if crictl isn't on this machine. Containers that have ended or not
+/// started are not counted. The pod is named by its UID, because another pod may have containers of the same names.
+pub fn running<'a>(host: &Host, pod: &str, names: &[&'a str]) -> Result<Option<Vec<Running<'a>>>, CriError> {
     if !host.runner.has(Tool::Crictl) {
         return Ok(None);
     }
     let ask = |name: &&str| {
-        // Set by the kubelet on each container (kubernetes, `KubernetesContainerNameLabel`).
+        // Set by the kubelet on each container (kubernetes, `KubernetesContainerNameLabel` and `KubernetesPodUIDLabel`).
         let label = format!("io.kubernetes.container.name={name}");
-        Invocation::new(Tool::Crictl, ["ps", "--label", &label, "-q"]).limit(LIMIT)
+        let of_pod = format!("io.kubernetes.pod.uid={pod}");
+        Invocation::new(Tool::Crictl, ["ps", "--label", &label, "--label", &of_pod, "-q"]).limit(LIMIT)
     };
     let asked: Vec<_> = names.iter().map(ask).collect();
     let mut running = Vec::new();
@@ -94,11 +95,15 @@ mod tests {
     const ID: &str = "3f4b8c0e6f0a4d2b9c1e7a5d8f6b3c2a1e0d9c8b7a6f5e4d3c2b1a0f9e8d7c6b";
 
     fn ask(answer: (i32, &str, &str)) -> Result<Option<Vec<Running<'static>>>, CriError> {
-        let line = |name: &str| format!("crictl ps --label io.kubernetes.container.name={name} -q");
+        let line = |name: &str| {
+            format!(
+                "crictl ps --label io.kubernetes.container.name={name} --label io.kubernetes.pod.uid=77 -q"
+            )
+        };
         let (code, stdout, stderr) = answer;
         let runner =
             Transcript::default().on(&line("etcd"), code, stdout, stderr).on(&line("etcd-rev"), 0, "", "");
-        running(&Host::fixture(Root::new("/"), Box::new(runner)).unwrap(), &["etcd", "etcd-rev"])
+        running(&Host::fixture(Root::new("/"), Box::new(runner)).unwrap(), "77", &["etcd", "etcd-rev"])
     }
 
     #[test]
@@ -143,6 +148,6 @@ mod tests {
     #[test]
     fn without_crictl_nothing_is_asked() {
         let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
-        assert!(running(&host, &["etcd"]).unwrap().is_none());
+        assert!(running(&host, "77", &["etcd"]).unwrap().is_none());
     }
 }

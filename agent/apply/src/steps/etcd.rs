@@ -6,7 +6,6 @@ use crate::{
     machine::{Effect, Machine},
     pod::EtcdPod,
     users::{self, User},
-    watcher::Watcher,
 };
 use anyhow::Context as _;
 use config::{Config, Runtime, parked};
@@ -38,14 +37,8 @@ const CONTAINERS: [&str; 5] = [ETCD, "etcdctl", "etcd-metrics", "etcd-readyz", "
 const OTHERS: [&str; 4] = ["etcdctl", "etcd-metrics", "etcd-readyz", "etcd-rev"];
 
 /// Stops etcd and waits until nobody holds the database. Of a static pod it waits for all containers, or for etcd itself.
-pub fn stop(
-    door: &Door<'_>,
-    config: &Config,
-    runtime: &Runtime,
-    whole_pod: bool,
-    watcher: &mut dyn Watcher,
-) -> anyhow::Result<String> {
-    let (host, data_dir) = (door.host, &config.etcd.data_dir);
+pub fn stop(run: &mut Run<'_>, runtime: &Runtime, whole_pod: bool) -> anyhow::Result<String> {
+    let (door, host, data_dir) = (run.door, run.host, &run.config.etcd.data_dir);
     match runtime {
         Runtime::Systemd { unit } => {
             host.root
@@ -57,12 +50,13 @@ pub fn stop(
             Ok(format!("{unit} is stopped, nobody uses {data_dir}"))
         }
         Runtime::StaticPod { manifest: path } => {
+            run.pod = pod(door, run.config, runtime)?;
             door.perform(&Request::Park).context("moving the manifest of etcd's pod aside")?;
             if whole_pod {
-                return await_pod_end(door, config, path, watcher);
+                return await_pod_end(run, path);
             }
             let end = PodEnd { manifest: path, containers: &[ETCD], users: &users::with_files };
-            end.wait(door, data_dir, watcher)?;
+            end.wait(run)?;
             Ok(format!(
                 "{path} lies in {}, etcd has ended, nobody has files open in {data_dir}",
                 parked(path)
@@ -102,15 +96,9 @@ pub fn end_others(run: &mut Run<'_>, pod: &EtcdPod) -> anyhow::Result<()> {
 }
 
 /// Waits until all containers of etcd's pod have ended, whose manifest is moved aside, and nobody uses the data directory.
-pub fn await_pod_end(
-    door: &Door<'_>,
-    config: &Config,
-    manifest: &AbsPath,
-    watcher: &mut dyn Watcher,
-) -> anyhow::Result<String> {
-    let data_dir = &config.etcd.data_dir;
-    PodEnd { manifest, containers: &CONTAINERS, users: &users::list }.wait(door, data_dir, watcher)?;
-    Ok(format!("{manifest} lies in {}, nobody uses {data_dir}", parked(manifest)))
+pub fn await_pod_end(run: &mut Run<'_>, manifest: &AbsPath) -> anyhow::Result<String> {
+    PodEnd { manifest, containers: &CONTAINERS, users: &users::list }.wait(run)?;
+    Ok(format!("{manifest} lies in {}, nobody uses {}", parked(manifest), run.config.etcd.data_dir))
 }
 
 fn written_again(path: &AbsPath) -> anyhow::Error {
@@ -132,8 +120,8 @@ struct PodEnd<'a> {
 }
 
 impl PodEnd<'_> {
-    fn wait(&self, door: &Door<'_>, data_dir: &AbsPath, watcher: &mut dyn Watcher) -> anyhow::Result<()> {
-        let (host, path) = (door.host, self.manifest);
+    fn wait(&self, run: &mut Run<'_>) -> anyhow::Result<()> {
+        let (host, data_dir, path) = (run.host, &run.config.etcd.data_dir, self.manifest);
         let is_away = || -> anyhow::Result<()> {
             if manifest::look(host, path, &parked(path))?.present {
                 return Err(written_again(path));
@@ -141,7 +129,7 @@ impl PodEnd<'_> {
             Ok(())
         };
         let deadline = Instant::now() + POD_STOP_LIMIT;
-        if self.containers_have_ended(door, data_dir, deadline, &is_away, watcher)? {
+        if self.containers_have_ended(run, deadline, &is_away)? {
             return Ok(());
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -149,36 +137,33 @@ impl PodEnd<'_> {
             .with_context(|| format!("{path} is moved aside (does {KUBELET} run?)"))
     }
 
-    /// Waits until CRI-O runs none of the containers. Returns at once in three cases: without crictl, in the service's SELinux
-    /// domain, which may not execute it, and if CRI-O doesn't answer. The caller then only waits for the processes and
-    /// mounts of the containers: see [`users::of_data`].
+    /// Waits until CRI-O runs none of the pod's containers. Returns at once if they cannot be asked for: without crictl, in the
+    /// service's SELinux domain, which may not execute it, if CRI-O doesn't answer, and if this run has not seen the pod. The
+    /// caller then only waits for the processes and mounts of the containers: see [`users::of_data`].
     ///
     /// Says whether all users of the data that were seen meanwhile have ended. Then another look at all processes would only
     /// keep the member away: whatever the caller does to the data begins with a look of its own.
     fn containers_have_ended(
         &self,
-        door: &Door<'_>,
-        data_dir: &AbsPath,
+        run: &mut Run<'_>,
         deadline: Instant,
         is_away: &dyn Fn() -> anyhow::Result<()>,
-        watcher: &mut dyn Watcher,
     ) -> anyhow::Result<bool> {
-        let host = door.host;
-        if door.requester == Requester::Service {
-            return Ok(false);
-        }
+        let (host, data_dir) = (run.host, &run.config.etcd.data_dir);
+        let Some(pod) = &run.pod else { return Ok(false) };
+        let uid = pod.uid();
         // One that has ended is not asked for again: the kubelet restarts no container of a pod that it ends. If it had not
         // seen the manifest go when this began, the caller's look at all processes finds what uses the data.
         let mut left = self.containers.to_vec();
         // The users of the last look; none if one of them cannot be waited for.
         let mut seen = None;
         loop {
-            left = match cri::running(host, &left) {
+            left = match cri::running(host, &uid, &left) {
                 Ok(Some(running)) => running.into_iter().map(|container| container.name).collect(),
                 Ok(None) => return Ok(false),
                 Err(error) => {
                     let why = anyhow::Error::from(error);
-                    watcher.noted(&format!(
+                    run.watcher.noted(&format!(
                         "CRI-O cannot be asked for containers ({why:#}): waiting for their processes instead"
                     ));
                     return Ok(false);
@@ -194,7 +179,7 @@ impl PodEnd<'_> {
             if Instant::now() >= deadline {
                 fail!(
                     PodStillRuns,
-                    "the containers {} of etcd's pod still run after {} s, with its manifest moved aside: see `crictl ps` and `journalctl -u {KUBELET}`",
+                    "the containers {} of etcd's pod {uid} still run after {} s, with its manifest moved aside: see `crictl ps` and `journalctl -u {KUBELET}`",
                     left.join(", "),
                     POD_STOP_LIMIT.as_secs()
                 );
