@@ -1,12 +1,16 @@
 //! The check of etcd-lun's own units, and of what starts and requires them.
 
 use super::report::{CheckInput, Outcome, found, known, ok, outcome};
-use node::{ActiveState, Starter, UnitState};
+use node::{ActiveState, Fact, LunView, Starter, UnitState};
 use unit::{Dependency, DropIn};
 
 pub(super) fn units(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.health.units).and_then(|units| {
-        if let Some(said) = units.iter().find_map(unit_problem) {
+        // A run for a lost session that failed is over once the session is there again.
+        let is_over = |unit: &UnitState| {
+            unit.name == unit::LOST_SERVICE && matches!(input.node.lun, Fact::Known(LunView::Seen(_)))
+        };
+        if let Some(said) = units.iter().filter(|unit| !is_over(unit)).find_map(unit_problem) {
             return found(said);
         }
         let starters = known(&input.health.starters)?;

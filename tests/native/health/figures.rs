@@ -170,6 +170,25 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
     ]
 }
 
+/// A run for a lost session that has failed is a finding as long as the session is missing.
+#[test]
+fn what_is_over_is_no_finding() {
+    let mut facts = health_facts();
+    let lost = node::UnitState {
+        name: unit::LOST_SERVICE.into(),
+        result: Some("exit-code".into()),
+        ..unit(&mut facts, "etcd-lun-health.service").clone()
+    };
+    known(&mut facts.units).push(lost);
+    let found = |node: &Node| {
+        let report = health::assess(&config(), node, &facts);
+        let row = report.rows.iter().find(|row| row.check == "units").unwrap();
+        matches!(&row.outcome, Outcome::Found(detail) if detail.contains("ended as `exit-code`"))
+    };
+    assert!(!found(&migrated()));
+    assert!(found(&Node { lun: Fact::Known(LunView::NotAttached), ..migrated() }));
+}
+
 #[test]
 fn every_figure_that_is_wrong_is_found_and_nothing_else() {
     for (check, spoil, said) in broken_vitals() {
