@@ -7,7 +7,10 @@ use host::{
     Host, identity,
     namespace::{self, Joined},
 };
-use node::Identity;
+use node::{
+    Fact, Identity,
+    authority::{Authority, Record},
+};
 use std::{
     io::{self, Read as _},
     path::{self, Path, PathBuf},
@@ -134,7 +137,10 @@ impl Machine {
         let begun = Instant::now();
         let mut told = false;
         loop {
-            let pool = Pool::load(&sources(&self.host, file)?)?;
+            let pool = Pool::load(&sources(&self.host, file)?).map_err(|error| match error {
+                ConfigError::NoFile => without(observe::record(&self.host)),
+                error => error,
+            })?;
             let mut identity = observe::identity(&self.host, self.joined == Joined::Joined)?;
             let called = identity::hostname(&self.host).context("reading the host name")?;
             let limit = pool.boot.attach_timeout.0;
@@ -201,6 +207,14 @@ pub(super) fn texts(host: &Host, file: Option<&Path>) -> Vec<(String, String)> {
     }
     let read = |path: PathBuf| host.root.read_input(&path).ok().map(|bytes| named(path, &bytes));
     paths.into_iter().filter_map(read).collect()
+}
+
+/// The error of a node without a config.
+pub(super) fn without(record: Fact<Option<Record>>) -> ConfigError {
+    match record {
+        Fact::Known(Some(Record { authority: Authority::Lun, wwid, .. })) => ConfigError::Gone(wwid),
+        Fact::Known(_) | Fact::Unknown(_) => ConfigError::NoFile,
+    }
 }
 
 /// Loads the config that all nodes share, and its source texts. This needs no node entry for this machine.

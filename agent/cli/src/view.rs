@@ -118,6 +118,12 @@ mod tests {
             "{}",
             shown()
         );
+        let said = |record| config::without(node::Fact::Known(record)).to_string();
+        assert!(
+            said(None).contains("config example") && said(Some(record.clone())).contains("config example")
+        );
+        let moved = said(Some(record.commit(None)));
+        assert!(moved.contains(wwid.as_str()) && moved.contains("rpm-ostree status"), "{moved}");
         machine.put("var/lib/etcd-lun/authority.json", "{}");
         assert!(shown().contains("unknown: "), "{}", shown());
     }

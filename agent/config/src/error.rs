@@ -1,7 +1,7 @@
 //! Errors of the config: where, what was found, and what was expected.
 
 use super::source::{Line, MAIN_FILE, Spot};
-use terms::{ErrorName, Named, TermError, nearest};
+use terms::{ErrorName, Named, TermError, Wwid, nearest};
 
 /// Why a config is refused.
 #[derive(Debug, thiserror::Error)]
@@ -9,6 +9,11 @@ pub enum ConfigError {
     /// There is neither the main file nor a fragment.
     #[error("no config: write {} (`etcd-lun config example` prints one)", MAIN_FILE)]
     NoFile,
+    /// The same, on a node whose record says LUN.
+    #[error(
+        "this node's etcd is on LUN {0}, and its config is gone: another deployment was booted (`rpm-ostree status`), or the object was removed; etcd stays down without it. Boot the deployment that has it, or bring the object back"
+    )]
+    Gone(Wwid),
     /// A file isn't TOML, or has an unknown key, or a value of the wrong form.
     #[error("reading {path}, line {line}, column {column}: {said}{excerpt}")]
     Toml {
@@ -130,7 +135,7 @@ pub enum ConfigError {
 impl Named for ConfigError {
     fn name(&self) -> Option<ErrorName> {
         Some(match self {
-            Self::NoFile => ErrorName::NoConfig,
+            Self::NoFile | Self::Gone(_) => ErrorName::NoConfig,
             Self::NoSuchFile { .. } => ErrorName::NoSuchConfig,
             Self::Read(_) => ErrorName::ConfigUnreadable,
             Self::Toml { .. } | Self::NotUtf8 { .. } => ErrorName::ConfigSyntax,
