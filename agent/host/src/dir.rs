@@ -6,6 +6,7 @@ use super::{
     Host,
     root::{absent_is_none, at},
 };
+use nix::time::{ClockId, clock_gettime};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{
@@ -86,34 +87,65 @@ pub fn sync_filesystem(dir: impl AsFd) -> io::Result<()> {
     Ok(syncfs(dir)?)
 }
 
-/// The sizes of all regular files below a directory, in bytes. This is an estimate if someone writes there: a file that
-/// vanishes meanwhile is left out.
-pub fn size(dir: impl AsFd) -> io::Result<u64> {
-    let mut sum = 0u64;
+/// Of all regular files below a directory. This is an estimate if someone writes there: a file that vanishes meanwhile is left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Files {
+    /// Their sizes, in bytes.
+    pub size: u64,
+    /// When the newest of them was written (mtime, inode(7)), since the epoch; zero if there is none.
+    pub written: Duration,
+}
+
+/// Looks at all files below a directory, on its filesystem.
+pub fn files(dir: impl AsFd) -> io::Result<Files> {
+    let mut all = Files::default();
     let own = fstat(&dir)?.st_dev;
     for name in names(&dir)? {
         let found = statat(&dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
         let Some(found) = absent_is_none(found.map_err(io::Error::from))? else { continue };
-        match FileType::from_raw_mode(found.st_mode) {
-            FileType::RegularFile => sum = sum.saturating_add(u64::try_from(found.st_size).unwrap_or(0)),
-            FileType::Directory if found.st_dev == own => {
-                if let Some(below) = absent_is_none(open(&dir, &name))? {
-                    sum = sum.saturating_add(size(below)?);
-                }
-            }
-            _ => {}
-        }
+        let below = match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Files {
+                size: u64::try_from(found.st_size).unwrap_or(0),
+                written: Duration::from_secs(u64::try_from(found.st_mtime).unwrap_or(0)),
+            },
+            FileType::Directory if found.st_dev == own => match absent_is_none(open(&dir, &name))? {
+                Some(below) => files(below)?,
+                None => continue,
+            },
+            _ => continue,
+        };
+        all.size = all.size.saturating_add(below.size);
+        all.written = all.written.max(below.written);
     }
-    Ok(sum)
+    Ok(all)
 }
 
-/// How long ago the directory was moved or its attributes changed (ctime, inode(7)). Zero if the clock has been set
-/// back.
+/// The sizes of all regular files below a directory, in bytes.
+pub fn size(dir: impl AsFd) -> io::Result<u64> {
+    Ok(files(dir)?.size)
+}
+
+/// How long ago the directory was moved or its attributes changed (ctime, inode(7)), or a file below it was written: if the clock
+/// was behind when the directory was moved, the files are of a later time. Zero if the clock has been set back.
 pub fn changed_ago(dir: impl AsFd) -> io::Result<Duration> {
     let found = fstat(&dir)?;
-    let changed = Duration::from_secs(u64::try_from(found.st_ctime).unwrap_or(0));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
-    Ok(Duration::from_secs(now.saturating_sub(changed).as_secs()))
+    let changed = Duration::from_secs(u64::try_from(found.st_ctime).unwrap_or(0)).max(files(dir)?.written);
+    Ok(Duration::from_secs(now()?.saturating_sub(changed).as_secs()))
+}
+
+fn now() -> io::Result<Duration> {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)
+}
+
+/// How long before this boot the newest file below a directory was written. Zero for one of this boot; none if there is no file.
+pub fn idle_before_boot(dir: impl AsFd) -> io::Result<Option<Duration>> {
+    let (written, now) = (files(dir)?.written, now()?);
+    if written > now {
+        return Err(io::Error::other("its newest file is of the future: the clock is wrong"));
+    }
+    let up = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME)?);
+    let idle = now.saturating_sub(up).saturating_sub(written);
+    Ok((!written.is_zero()).then(|| Duration::from_secs(idle.as_secs())))
 }
 
 /// Removes a directory with all its content, durably. Links are removed, not followed. A mount below, or another
@@ -212,6 +244,26 @@ mod tests {
             (0, vec!["a".to_owned(), "new".to_owned()])
         );
         assert!(open(&dir, "nothing").is_err());
+        fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn time_since_the_last_write() {
+        let base = std::env::temp_dir().join(format!("etcd-lun-idle-{}", std::process::id()));
+        fs::create_dir_all(base.join("member/wal")).unwrap();
+        let dir = super::super::tree::open(&base).unwrap();
+        assert_eq!(idle_before_boot(&dir).unwrap(), None);
+        let log = fs::File::create(base.join("member/wal/0.wal")).unwrap();
+        assert_eq!(idle_before_boot(&dir).unwrap(), Some(Duration::ZERO));
+        let up = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).unwrap());
+        let hours = |count: u64| Duration::from_secs(count * 60 * 60);
+        log.set_modified(SystemTime::now() - up - hours(2)).unwrap();
+        let idle = idle_before_boot(&dir).unwrap().unwrap();
+        assert!(idle >= hours(2) && idle < hours(3), "{idle:?}");
+        assert!(changed_ago(&dir).unwrap() < hours(1), "the directory was made now");
+        log.set_modified(SystemTime::now() + hours(2)).unwrap();
+        assert!(idle_before_boot(&dir).unwrap_err().to_string().contains("the clock"));
+        assert_eq!(changed_ago(&dir).unwrap(), Duration::ZERO);
         fs::remove_dir_all(&base).unwrap();
     }
 

@@ -13,7 +13,7 @@ mod order;
 mod selinux;
 
 pub use cluster::{Cluster, Elsewhere, Member, MemberHealth};
-pub use etcd::{ActiveState, Etcd, EtcdState, KUBELET, PodState, database};
+pub use etcd::{ActiveState, DATABASE, Etcd, EtcdState, KUBELET, PodState, database};
 pub use fact::Fact;
 pub use health_facts::{HealthFacts, OtherUse, Path, Pressure, Route, Starter, UnitState, WriteCache};
 pub use iscsi::{ISCSID, ISCSID_SOCKET, Initiator, SeenSession};
@@ -25,7 +25,7 @@ pub use selinux::{InForce, Selinux};
 use authority::{Authority, Record, Stamp};
 use schemars::JsonSchema;
 use serde::Serialize;
-use terms::{FsUuid, Nonce, Portal};
+use terms::{FsUuid, Nonce, Portal, Span};
 
 /// Everything that was observed of the node at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -54,6 +54,9 @@ pub struct Node {
     pub local: Fact<LocalDir>,
     /// What else names the data directory for a filesystem of its own: units, links, lines and disks, as a message names them.
     pub claims: Fact<Vec<String>>,
+    /// How long before this boot the newest file of that directory was written. Zero for one of this boot; none if there is no file.
+    #[serde(rename = "idle_seconds")]
+    pub idle: Fact<Option<Span>>,
     /// The data that a rollback has staged on the local disk, and the space for it.
     #[serde(rename = "shelf")]
     pub rollback_staging: Fact<RollbackStaging>,
@@ -100,6 +103,7 @@ impl Node {
             record: unknown(),
             local: unknown(),
             claims: unknown(),
+            idle: unknown(),
             rollback_staging: unknown(),
             retired: unknown(),
             barred_data: unknown(),

@@ -129,6 +129,7 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
         answering: if asked.portals { answering(host, config) } else { Vec::new() },
         lun,
         claims: claims::claims(host, config),
+        idle: local::idle(host, &config.etcd.data_dir),
         local: local::local_dir(host, &config.etcd.data_dir, record.known().and_then(Option::as_ref)),
         rollback_staging: local::rollback_staging(host, record.known().and_then(Option::as_ref)),
         retired: local::retired(host),

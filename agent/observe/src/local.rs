@@ -138,6 +138,15 @@ pub(super) fn barred_data(host: &Host) -> Fact<Option<BarredData>> {
     read().into()
 }
 
+/// How long before this boot the data directory's newest file was written; none if there is no file.
+pub(super) fn idle(host: &Host, data_dir: &AbsPath) -> Fact<Option<Span>> {
+    let read = || -> io::Result<_> {
+        let Some(data) = inode::beneath(host, data_dir)? else { return Ok(None) };
+        Ok(dir::idle_before_boot(data)?.map(Span))
+    };
+    read().into()
+}
+
 /// The retired data.
 pub(super) fn retired(host: &Host) -> Fact<Vec<Retired>> {
     let read = || -> io::Result<Vec<Retired>> {

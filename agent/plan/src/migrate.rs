@@ -15,6 +15,7 @@ use node::{
     authority::{Authority, FIRST_USE, LunUse, NEVER_USED, Record, Stamp},
     layout::{RECORD, STATE},
 };
+use std::time::Duration;
 use terms::{FsUuid, Nonce, Wwid};
 
 pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
@@ -24,9 +25,6 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
     let missing = &input.node.missing_tools;
     if !missing.is_empty() {
         return Err(Refusal::ToolMissing { tools: missing.join(", ") });
-    }
-    if let Some(plan) = barred::look_first(input)? {
-        return Ok(plan);
     }
     let claims = require("what else names the data directory", &input.node.claims)?;
     if !claims.is_empty() {
@@ -43,6 +41,7 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
         let name = input.etcd.name.clone();
         return Err(PlaceRefusal::OtherSource { name, at: input.data_dir(), found: found.clone() }.into());
     }
+    check_used_last(input)?;
     lun::check_multipathd(input)?;
     // Asked before the first step, though etcd is stopped by a later one: a run that would end there is not begun.
     input.check_may_stop()?;
@@ -99,6 +98,23 @@ fn check_unmarked(input: &PlanInput<'_>) -> Result<(), Refusal> {
             Err(Refusal::BarredWithoutRecord { at, record: RECORD })
         }
         LocalDir::Present { .. } | LocalDir::Absent => Ok(()),
+    }
+}
+
+/// A node is up again this soon after etcd's last write: the end of its other pods, the firmware of a large server, and a check of
+/// disks take less. etcd writes every minute in a cluster that is used, and closes its database at its end.
+const REBOOT: Duration = Duration::from_secs(60 * 60);
+
+/// Refuses data that etcd may not have used last: it has used another disk, or another directory. What runs is looked at itself.
+fn check_used_last(input: &PlanInput<'_>) -> Result<(), Refusal> {
+    if input.etcd.running || input.local.is_empty() {
+        return Ok(());
+    }
+    match require("when etcd's data was last written", &input.node.idle)? {
+        Some(idle) if idle.0 > REBOOT => {
+            Err(PlaceRefusal::Unused { at: input.data_dir(), idle: *idle }.into())
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -57,3 +57,31 @@ fn an_etcd_with_its_files_elsewhere_is_not_moved() {
         assert!(!with(Fact::Known(None)).unwrap().is_empty());
     }
 }
+
+/// Data is moved only if etcd has used it last. A node that reboots is up within an hour of etcd's last write.
+#[test]
+fn what_etcd_has_not_used_last_is_not_moved() {
+    let hour = 60 * 60;
+    let seconds = |seconds| Some(terms::Span(std::time::Duration::from_secs(seconds)));
+    for (state, idle, refused) in [
+        ("inactive", Fact::Known(seconds(hour)), None),
+        ("inactive", Fact::Known(seconds(hour + 1)), Some("was last written 3601s before this boot")),
+        ("inactive", Fact::Known(None), None),
+        ("inactive", unknown(), Some("when etcd's data was last written")),
+        ("active", Fact::Known(seconds(hour + 1)), None),
+    ] {
+        for occasion in [Occasion::ByHand, Occasion::Boot] {
+            let node =
+                Node { etcd: Fact::Known(etcd(state)), idle: idle.clone(), ..attached(Content::Blank) };
+            let planned = plan(&config(), &node, occasion);
+            let serves = occasion == Occasion::Boot && state == "active";
+            match refused {
+                None => assert!(planned.is_ok() || serves, "{planned:?}"),
+                Some(says) => assert!(planned.unwrap_err().to_string().contains(says)),
+            }
+            // A new member has no data.
+            let empty = Node { local: Fact::Known(LocalDir::Absent), ..node };
+            assert!(plan(&config(), &empty, occasion).is_ok() || serves);
+        }
+    }
+}

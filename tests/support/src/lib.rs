@@ -343,6 +343,7 @@ pub fn node() -> Node {
         record: Fact::Known(None),
         local: Fact::Known(dir(&["member"], false)),
         claims: Fact::Known(Vec::new()),
+        idle: Fact::Known(Some(Span(std::time::Duration::from_secs(60)))),
         rollback_staging: Fact::Known(RollbackStaging { free: Bytes(40 << 30), copy: None }),
         retired: Fact::Known(Vec::new()),
         barred_data: Fact::Known(None),

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use terms::Span;
 
 /// A refusal because etcd's data may be in another place than the data directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, JsonSchema)]
@@ -28,5 +29,16 @@ pub enum PlaceRefusal {
         at: String,
         /// How its files are others.
         found: String,
+    },
+    /// etcd does not run, and this data may not be what it has used last.
+    #[error(
+        "the data in {at} was last written {idle} before this boot, so it may not be what etcd has used last; nothing was moved. See whether etcd has its data on another disk or in another directory (`lsblk -f`, etcd's `--data-dir`). If this is its data, start etcd; then run `etcd-lun apply`, or reboot this node"
+    )]
+    Unused {
+        /// The data directory.
+        at: String,
+        /// How long before this boot.
+        #[serde(rename = "idle_seconds")]
+        idle: Span,
     },
 }
