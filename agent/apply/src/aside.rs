@@ -17,7 +17,7 @@ use terms::{AbsPath, fail};
 pub fn put_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
     let Err(error) = exchanged(host, at, aside) else { return Ok(()) };
     if aside == Aside::Barred && set_immutable(host, at, true)? {
-        let db = format!("{at}/{DATABASE}");
+        let db = node::database(at);
         return Err(error.context(format!(
             "until that is done, etcd is kept out by the immutable flag of {db} (`lsattr {db}`)"
         )));
@@ -25,13 +25,10 @@ pub fn put_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> 
     Err(error)
 }
 
-/// etcd's database below its data directory (`server/storage/datadir/datadir.go`).
-const DATABASE: &str = "member/snap/db";
-
 /// Sets or clears the immutable flag of the database. False if there is none.
 fn set_immutable(host: &Host, data: &AbsPath, immutable: bool) -> anyhow::Result<bool> {
     let Some(data) = inode::beneath(host, data)? else { return Ok(false) };
-    let Some(file) = inode::file_beneath(&data, DATABASE)? else { return Ok(false) };
+    let Some(file) = inode::file_beneath(&data, node::DATABASE)? else { return Ok(false) };
     inode::set_immutable(file, immutable)?;
     Ok(true)
 }
@@ -154,7 +151,8 @@ mod tests {
         let at = "/var/lib/etcd".parse().unwrap();
         let is_immutable = |dir: &str| {
             let data = inode::beneath(&host, &dir.parse().unwrap()).unwrap().unwrap();
-            inode::is_immutable(inode::file_beneath(&data, DATABASE).unwrap().unwrap()).unwrap() == Some(true)
+            inode::is_immutable(inode::file_beneath(&data, node::DATABASE).unwrap().unwrap()).unwrap()
+                == Some(true)
         };
         let error = format!("{:#}", put_aside(&host, &at, Aside::Barred).unwrap_err());
         assert!(error.contains("immutable flag of /var/lib/etcd/member/snap/db"), "{error}");

@@ -188,6 +188,13 @@ pub fn lun_is_not_authoritative(machine: &dyn Machine, so: &str) -> anyhow::Resu
     says_local(machine.record()?.as_ref(), so)
 }
 
+/// The record does not say that etcd has run from the LUN, or there is none. `so` is what is not done otherwise.
+pub fn lun_has_not_served(machine: &dyn Machine, so: &str) -> anyhow::Result<()> {
+    let has_served = machine.record()?.is_some_and(|record| record.has_served());
+    require!(!has_served, RecordChanged, "the record says that the LUN's copy is authoritative: {so}");
+    Ok(())
+}
+
 /// The record is the one that was planned with. `so` is what is not done otherwise.
 pub fn record_is(planned: bool, so: &str) -> anyhow::Result<()> {
     require!(planned, RecordChanged, "the record has changed since it was read: {so}");

@@ -17,7 +17,7 @@ use hands::Door;
 use host::{filelock::Lock, kmsg, namespace};
 use node::{Identity, Node};
 use observe::{Asked, Viewpoint, secrets::Secrets};
-use plan::{Goal, Occasion, Plan, Refusal, Step, Undo};
+use plan::{Attempt, Goal, Occasion, Plan, Refusal, Step, Undo};
 use std::time::Instant;
 use terms::named;
 
@@ -56,18 +56,33 @@ pub fn apply(
     }
     let mut run = Run::new(door, config, secrets, identity, watcher);
     let mut begun = Vec::new();
-    let result = rounds(&mut run, goal, &mut begun);
+    let mut attempt = Attempt::default();
+    let result = rounds(&mut run, goal, &mut begun, &mut attempt);
     let Err(failure) = result else { return result };
-    Err(match put_back(&mut run, goal, &begun) {
-        Ok(()) => failure,
-        Err(second) => {
-            Failure::Error(failure.into_error().context(named!(EtcdNotPutBack, "{second:#}; after this")))
+    let refusal = match &failure {
+        Failure::Refused(refusal) => Some(&**refusal),
+        Failure::Error(_) => None,
+    };
+    match put_back(&mut run, goal, Attempt { begun: &begun, refusal, ..attempt }) {
+        Ok(None) => Err(failure),
+        Ok(Some(done)) => {
+            tracing::info!("{:#}", failure.into_error());
+            Ok(done)
         }
-    })
+        Err(second) => {
+            let second = named!(EtcdNotPutBack, "{second:#}; after this");
+            Err(Failure::Error(failure.into_error().context(second)))
+        }
+    }
 }
 
 /// Observes, plans and carries out until nothing is left to do. Adds each step to `begun` when it begins.
-fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, Failure> {
+fn rounds(
+    run: &mut Run<'_>,
+    goal: Goal,
+    begun: &mut Vec<Step>,
+    attempt: &mut Attempt<'_>,
+) -> Result<Done, Failure> {
     let mut looked_again = false;
     // The kernel keeps the size that a LUN had at login. Only by hand can a filesystem grow.
     if goal == Goal::Lun(Occasion::ByHand) {
@@ -76,6 +91,7 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
     let mut clock = Clock::default();
     for _ in 0..MAX_ROUNDS {
         let node = observed(run, goal);
+        *attempt = attempt.saw(&node);
         let plan = match goal.plan(run.config, &node) {
             // The kernel caches what it read at login, and someone may have corrected the target since then.
             Err(refusal) if refusal.depends_on_login() && !looked_again => {
@@ -92,13 +108,17 @@ fn rounds(run: &mut Run<'_>, goal: Goal, begun: &mut Vec<Step>) -> Result<Done, 
             if let Some(away) = away {
                 away.log();
             }
-            let taken: Vec<_> = begun.iter().map(Step::id).collect();
-            let held = plan::is_held(run.config, &node);
-            return Ok(Done { steps: taken.len(), taken, rolled_back: node.rolled_back(), held, away });
+            return Ok(Done { away, ..done(run.config, &node, begun) });
         }
         carry_out(run, &plan, begun, &mut clock)?;
     }
     Err(without_end().into())
+}
+
+fn done(config: &Config, node: &Node, begun: &[Step]) -> Done {
+    let taken: Vec<_> = begun.iter().map(Step::id).collect();
+    let (rolled_back, held) = (node.rolled_back(), plan::is_held(config, node));
+    Done { steps: taken.len(), taken, rolled_back, held, away: None }
 }
 
 fn without_end() -> anyhow::Error {
@@ -162,17 +182,18 @@ fn carry_out(
     Ok(())
 }
 
-/// Puts back what a failed run has changed, as [`plan::undo`] decides.
-fn put_back(run: &mut Run<'_>, goal: Goal, begun: &[Step]) -> anyhow::Result<()> {
+/// Puts back what a failed run has changed, as [`plan::undo`] decides. Returns the end of a run that needed nothing of what failed.
+fn put_back(run: &mut Run<'_>, goal: Goal, attempt: Attempt<'_>) -> anyhow::Result<Option<Done>> {
     run.host.interrupt.ignore(); // putting etcd back must not be interrupted
-    let result = undo(run, goal, begun).map_err(|failure| failure.into_error().context("putting etcd back"));
+    let result =
+        undo(run, goal, attempt).map_err(|failure| failure.into_error().context("putting etcd back"));
     // After etcd was put back: with a dead target the unmount can take as long as open-iscsi's replacement timeout.
     run.drop_staging();
     result
 }
 
-fn undo(run: &mut Run<'_>, goal: Goal, begun: &[Step]) -> Result<(), Failure> {
-    let mut done = None;
+fn undo(run: &mut Run<'_>, goal: Goal, attempt: Attempt<'_>) -> Result<Option<Done>, Failure> {
+    let mut was_put_back = None;
     for _ in 0..MAX_ROUNDS {
         let node = match goal {
             Goal::Local => observed(run, goal),
@@ -180,21 +201,25 @@ fn undo(run: &mut Run<'_>, goal: Goal, begun: &[Step]) -> Result<(), Failure> {
                 observe::local_side(run.door, run.config, run.identity.clone())
             }
         };
-        match plan::undo(run.config, &node, goal, begun)? {
+        match plan::undo(run.config, &node, goal, attempt)? {
             Undo::Nothing => {
-                if let Some(done) = done {
-                    run.watcher.noted(done);
+                if let Some(then) = was_put_back {
+                    run.watcher.noted(then);
                 }
-                return Ok(());
+                return Ok(None);
             }
             Undo::Leave(why) => {
                 run.watcher.noted(why);
-                return Ok(());
+                return Ok(None);
+            }
+            Undo::Accept(why) => {
+                run.watcher.noted(why);
+                return Ok(Some(done(run.config, &node, attempt.begun)));
             }
             Undo::PutBack(plan, then) => {
                 run.watcher.planned(&plan);
                 carry_out(run, &plan, &mut Vec::new(), &mut Clock::default())?;
-                done = Some(then);
+                was_put_back = Some(then);
             }
         }
     }

@@ -25,8 +25,8 @@ use unit::SHUTDOWN_SERVICE;
 const FORMAT_LIMIT: Duration = Duration::from_secs(900);
 /// A large database takes long to open, and a member waits for its peers.
 const ETCD_LIMIT: Duration = Duration::from_secs(300);
-/// systemd's default limit for the start of a unit is 90 s. iscsid starts almost at once.
-const ISCSID_LIMIT: Duration = Duration::from_secs(60);
+/// systemd's default limit for the start of a unit is 90 s. iscsid and our own units start almost at once.
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Performs requests itself, on what this says of the node.
 #[derive(Debug, Clone)]
@@ -122,7 +122,7 @@ impl Privileged for Direct {
                 })?;
                 // A boot has started it. On the day of a run by hand nothing else has, and without it a shutdown waits for a dead target.
                 if self.target.is_some() && self.requester == Requester::Person {
-                    let started = systemd::start(host, SHUTDOWN_SERVICE, ISCSID_LIMIT);
+                    let started = systemd::start(host, SHUTDOWN_SERVICE, START_LIMIT);
                     started.unwrap_or_else(|error| {
                         tracing::warn!("a shutdown without the target may take long: {error}")
                     });
@@ -331,7 +331,7 @@ fn start_iscsid(host: &Host) -> anyhow::Result<()> {
     for name in [ISCSID, ISCSID_SOCKET] {
         systemd::reset_failed(host, name)?;
     }
-    Ok(systemd::start(host, unit, ISCSID_LIMIT)?)
+    Ok(systemd::start(host, unit, START_LIMIT)?)
 }
 
 /// Returns the states of units from PID 1, in this order. If the bus or systemd does not answer, it is not asked for

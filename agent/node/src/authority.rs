@@ -196,6 +196,11 @@ impl Record {
         }
     }
 
+    /// True if the LUN of this record was used, as far as the record knows: its first use may have been announced.
+    pub fn has_served(&self) -> bool {
+        self.authority == Authority::Lun && (self.activations != NEVER_USED || self.nonce.is_none())
+    }
+
     /// True if the record was never changed by a program that knows nonces.
     pub fn is_of_older_format(&self) -> bool {
         self.version < 4

@@ -9,9 +9,12 @@ use terms::AbsPath;
 /// The unit that runs static pods.
 pub const KUBELET: &str = "kubelet.service";
 
-/// Where etcd's database lies in its data directory (etcd 3.5 `server/datadir/datadir.go`, `ToBackendFileName`).
+/// etcd's database below its data directory (etcd 3.5 `server/datadir/datadir.go`, `ToBackendFileName`).
+pub const DATABASE: &str = "member/snap/db";
+
+/// Where etcd's database lies.
 pub fn database(data_dir: &AbsPath) -> AbsPath {
-    data_dir.join("member/snap/db")
+    data_dir.join(DATABASE)
 }
 
 /// etcd, as what runs it reports it.

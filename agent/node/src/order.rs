@@ -53,8 +53,9 @@ pub fn order(record: Option<&Record>, uuid: Option<FsUuid>, stamp: &Stamp, node:
         None if has_served => Order::Newer,
         None => Order::OtherFilesystem,
         Some(record) if uuid.is_some_and(|uuid| uuid != record.uuid) => {
-            // The LUN was cleared and used again after this record was written. A LUN of before has a lower generation.
-            let later = record.authority == Authority::Local && stamp.generation > record.generation;
+            // The LUN was cleared and used again after this record was written. A LUN of before has a lower generation, unless the
+            // record was removed meanwhile: then generations began at 1 again, and which of both is the later one is not known.
+            let later = record.authority == Authority::Local && stamp.generation >= record.generation;
             if has_served && later { Order::Newer } else { Order::OtherFilesystem }
         }
         Some(_) if !is_ours => Order::OtherOwner,

@@ -18,9 +18,11 @@ const WAIT_BEFORE_KUBELET: Span = Span(Duration::from_secs(30));
 
 fn time_limit(input: &PlanInput<'_>) -> Span {
     let limit = input.config.boot.attach_timeout;
-    // Nothing is moved now, in both cases.
+    // Nothing is moved now, in both cases. After a rollback not even the gate needs the LUN.
     let only_looks = input.local.is_fenced() || is_held(input.config, input.node);
+    let is_left = input.record.is_some_and(|record| record.rolled_back);
     match (input.occasion, input.config.boot.gate) {
+        (Occasion::Boot, _) if is_left => limit.min(WAIT_BEFORE_KUBELET),
         (Occasion::Boot, Gate::Etcd) if only_looks => limit.min(WAIT_BEFORE_KUBELET),
         (Occasion::Boot, Gate::Etcd | Gate::Kubelet) | (Occasion::ByHand, _) => limit,
     }

@@ -14,16 +14,18 @@ use super::{
     step::ProtocolStep,
 };
 use node::{
-    BarredData, Content, LocalDir, Lun, LunView, Order,
+    BarredData, Content, Fact, LocalDir, Lun, LunView, Node, Order,
     authority::Stamp,
     layout::{BARRED, BARRED_DATA, STATE},
 };
 use terms::Wwid;
 
-/// At boot the LUN is looked at before anything else is checked: whatever is missing on this node, etcd must not start on data
-/// that is out of date. None if the LUN is not newer.
+/// At boot, where nothing is committed, the LUN is looked at before anything else is checked: whatever is missing on this node,
+/// etcd must not start on data that is out of date. Only what a look and a bar need is checked before: the record, the data
+/// directory, etcd and the mount are known. None if the LUN is not newer.
 pub(super) fn look_first(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
-    if input.occasion != Occasion::Boot || input.etcd.running {
+    let is_for_now = input.occasion == Occasion::Boot && input.node.is_without_commit();
+    if !is_for_now || input.etcd.running || !matches!(input.node.mount, Fact::Known(None)) {
         return Ok(None);
     }
     look(input)
@@ -36,6 +38,16 @@ pub(super) fn look(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
     }
     let LunView::Seen(seen) = input.lun_view()? else { return Ok(None) };
     plan_if_newer(input, seen)
+}
+
+/// True if it is known whether the LUN is newer than the record.
+pub(super) fn is_judged(node: &Node) -> bool {
+    let Some(LunView::Seen(seen)) = node.lun.known() else { return false };
+    match seen.content.known() {
+        Some(Content::Xfs { stamp, .. }) => seen.wwid.known().is_some() && stamp.known().is_some(),
+        Some(Content::Blank | Content::Unfinished { .. } | Content::Foreign { .. }) => true,
+        None => false,
+    }
 }
 
 /// The plan, if the LUN is newer than the record.

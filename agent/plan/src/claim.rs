@@ -1,11 +1,13 @@
 //! Takes this node's LUN, by hand only, where `apply` refuses it because the node could not be the only one that uses it.
 //!
-//! There are two cases, and they may come together:
+//! There are three cases, and they may come together:
 //!
 //! * The LUN is newer than the record, or there is no record. Then the node's disk went back in time, or another computer with
 //!   this node's identity uses the LUN.
 //! * The node's machine id has changed. The stamp names the owner by machine id, so the node refuses its own LUN. Record and
 //!   node name say that it is the same node, and so would those of a clone.
+//! * The LUN has another WWID than in the record, and all else agrees. The array has changed it, or the blocks were copied. The
+//!   other LUN may still be there, and used.
 //!
 //! So the LUN is looked at twice before anything is written to it, and its use counter must not move. A computer that uses the
 //! LUN moves it with every `mark`. And the other members are asked whether this node's member answers on another computer. If
@@ -23,16 +25,10 @@ use super::{
 };
 use config::Config;
 use node::{
-    Content, Elsewhere, Fact, LunView, Node, Order,
+    Content, Elsewhere, Fact, LunView, Node, Order, WRITTEN_BACK,
     authority::{Authority, Record, Stamp},
 };
-use std::time::Duration;
 use terms::{FsUuid, Span, Wwid};
-
-/// How long a use counter may take to get from the stamp in XFS's log to its place on the device, where it is read without
-/// replaying the log: XFS writes all changed metadata back every 30 s (`fs/xfs/xfs_log.c`, `xfs_log_worker`; the default of
-/// `fs.xfs.xfssyncd_centisecs`, xfs(5)). Twice that, because one such round may just have begun.
-const WRITTEN_BACK: Duration = Duration::from_secs(60);
 
 /// Decides which steps make the node the LUN's owner. An empty plan if it is the owner.
 pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
@@ -55,7 +51,8 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
     let LunView::Seen(seen) = input.lun_view()? else {
         return Ok(Plan::until(Vec::new(), Horizon::Lun)); // `attach` has planned for it
     };
-    let wwid = lun::usable_wwid(&input, seen)?;
+    let recorded = lun::recorded_wwid(&input).filter(|_| !lun::is_renamed(&input, seen));
+    let wwid = lun::usable(&input, seen, recorded)?;
     let (uuid, settled, stamp) = match require("what the LUN holds", &seen.content)? {
         Content::Xfs { uuid, settled, stamp, .. } => {
             (*uuid, *settled, require("the LUN's stamp", stamp)?.as_ref())
@@ -77,10 +74,11 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
             Some(record) => not_same(&input, record, stamp),
             None => nothing(wwid, "it is stamped for another node"),
         })?,
-        Order::Same { .. } if input.record.is_some_and(|record| record.authority == Authority::Lun) => {
-            return Ok(Plan::complete(Vec::new()));
-        }
-        Order::Same { .. } => return Err(nothing(wwid, "it was never used")),
+        Order::Same { .. } => match lun::recorded_wwid(&input) {
+            Some(recorded) if recorded == wwid => return Ok(Plan::complete(Vec::new())),
+            Some(_) => stamp.clone(),
+            None => return Err(nothing(wwid, "it was never used")),
+        },
         // Its log may hold a later stamp.
         Order::Older if is_recorded && !settled => {
             return Ok(watch_and_stage(&input, wwid, uuid, Some(stamp)));

@@ -13,10 +13,7 @@ use super::{
     step::ProtocolStep,
 };
 use config::Config;
-use node::{
-    Content, LunView, Node,
-    authority::{Authority, Record},
-};
+use node::{Content, LunView, Node, authority::Record};
 
 /// Decides which steps return to the barred data. An empty plan if that is done.
 pub fn claim_local(config: &Config, node: &Node) -> Result<Plan, Refusal> {
@@ -32,7 +29,7 @@ pub fn claim_local(config: &Config, node: &Node) -> Result<Plan, Refusal> {
             false => Ok(plan),
         };
     }
-    if barred.is_none() || input.record.is_some_and(|record| record.authority == Authority::Lun) {
+    if barred.is_none() || input.record.is_some_and(Record::has_served) {
         return Err(AuthorityRefusal::NothingBarred.into());
     }
     claim::nobody_serves_elsewhere(&input)?;

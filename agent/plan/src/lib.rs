@@ -58,7 +58,7 @@ pub use resume::has_lost_its_lun;
 pub use retired::may_delete;
 pub use rollback::rollback;
 pub use step::{NodeStep, ProtocolStep, Step, Way};
-pub use undo::{Undo, undo};
+pub use undo::{Attempt, Undo, undo};
 
 use config::Config;
 use input::{PlanInput, require};
@@ -106,9 +106,12 @@ impl Goal {
 
 /// Decides which steps bring the node to what the config asks for.
 pub fn plan(config: &Config, node: &Node, occasion: Occasion) -> Result<Plan, Refusal> {
+    let input = PlanInput::new(config, node, occasion)?;
+    if let Some(plan) = barred::look_first(&input)? {
+        return Ok(plan);
+    }
     labels::check_parent(config, node)?;
     labels::check_data(config, node)?;
-    let input = PlanInput::new(config, node, occasion)?;
     if let Some(record) = input.record.filter(|record| record.rolled_back) {
         return rollback::apply_after_rollback(&input, record);
     }

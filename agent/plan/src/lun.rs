@@ -2,10 +2,14 @@
 
 use super::{
     input::{PlanInput, require},
+    recorded::order_of,
     refusal::Refusal,
 };
 use config::Backing;
-use node::{Content, Fact, Lun, Multipath, authority::Authority};
+use node::{
+    Content, Fact, Lun, Multipath, Order,
+    authority::{Authority, Stamp},
+};
 use terms::{Bytes, Wwid};
 
 /// The way out, where the LUN holds data that cannot be this node's.
@@ -16,6 +20,15 @@ pub(super) const CLEAR: &str = "If nobody needs that, clear the whole LUN by han
 /// A LUN number proves nothing: targets reuse numbers, and a stale mapping leads to another volume (OSSA-2023-003). Only the
 /// WWID identifies the LUN.
 pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a Wwid, Refusal> {
+    usable(input, lun, recorded_wwid(input))
+}
+
+/// The same, where the record is to name `recorded`, or nothing.
+pub(super) fn usable<'a>(
+    input: &PlanInput<'_>,
+    lun: &'a Lun,
+    recorded: Option<&Wwid>,
+) -> Result<&'a Wwid, Refusal> {
     let place = || input.config.backing.place();
     let where_to_fix = input.config.backing.where_to_fix();
     match lun.multipath {
@@ -29,12 +42,12 @@ pub(super) fn usable_wwid<'a>(input: &PlanInput<'_>, lun: &'a Lun) -> Result<&'a
         Multipath::Unclaimed => {}
     }
     let wwid = require("the LUN's WWID", &lun.wwid)?;
-    let expected = [(FROM_CONFIG, input.config.node.wwid.as_ref()), (FROM_RECORD, recorded_wwid(input))];
+    let expected = [(FROM_CONFIG, input.config.node.wwid.as_ref()), (FROM_RECORD, recorded)];
     for (source_of_wish, wanted) in expected {
         if let Some(wanted) = wanted
             && wanted != wwid
         {
-            return Err(wrong_lun(input, wwid, source_of_wish, wanted));
+            return Err(wrong_lun(input, lun, wwid, source_of_wish, wanted));
         }
     }
     if lun.read_only {
@@ -85,17 +98,35 @@ pub(super) const FROM_RECORD: &str = "the record names";
 /// The refusal of a LUN that is not `wanted`.
 pub(super) fn wrong_lun(
     input: &PlanInput<'_>,
+    lun: &Lun,
     found: &Wwid,
     source_of_wish: &'static str,
     wanted: &Wwid,
 ) -> Refusal {
-    let (found, wanted) = (found.clone(), wanted.clone());
-    match &input.config.backing {
-        Backing::Iscsi(iscsi) => Refusal::WrongLun { lun: iscsi.place(), found, source_of_wish, wanted },
-        Backing::Device(device) => {
-            Refusal::WrongDisk { path: device.path.to_string(), found, source_of_wish, wanted }
+    let cure = match &input.config.backing {
+        _ if source_of_wish == FROM_RECORD && is_renamed(input, lun) => {
+            "it holds the very filesystem of the record. If the array has given the LUN this WWID, or its blocks were copied here, see that no computer uses the other one, and run `etcd-lun claim` (after a reboot, if the LUN is mounted)"
         }
-    }
+        Backing::Iscsi(_) => "correct the mapping at the target, or `node.lun` and `node.wwid` in the config",
+        Backing::Device(_) => {
+            "attach that disk so that the link leads to it, or correct `device.path` and `node.wwid` in the config"
+        }
+    };
+    let (place, found, wanted) = (input.config.backing.place(), found.clone(), wanted.clone());
+    Refusal::WrongLun { lun: place, found, source_of_wish, wanted, cure }
+}
+
+/// True if the LUN has this node's filesystem under another WWID. UUID, owner and use say more about a LUN than its WWID: an array
+/// may change that, and blocks may be copied to another array.
+pub(super) fn is_renamed(input: &PlanInput<'_>, lun: &Lun) -> bool {
+    let (Some(Content::Xfs { uuid, stamp, .. }), Some(record)) = (lun.content.known(), input.record) else {
+        return false;
+    };
+    let is_ours =
+        |stamp: &Stamp| matches!(order_of(input, Some(*uuid), stamp), Order::Same { .. } | Order::Older);
+    *uuid == record.uuid
+        && lun.wwid.known().is_some_and(|wwid| *wwid != record.wwid)
+        && matches!(stamp.known(), Some(Some(stamp)) if is_ours(stamp))
 }
 
 /// Space that either disk needs beside etcd's data: XFS's own log and metadata, and etcd's next WAL file and snapshot
@@ -125,7 +156,7 @@ pub(super) fn check_capacity(
 
 /// The WWID that the record names. The record binds the node to a LUN only once the data is there; before that the config may
 /// name another LUN.
-fn recorded_wwid<'a>(input: &PlanInput<'a>) -> Option<&'a Wwid> {
+pub(super) fn recorded_wwid<'a>(input: &PlanInput<'a>) -> Option<&'a Wwid> {
     input.record.filter(|record| record.authority == Authority::Lun).map(|record| &record.wwid)
 }
 
@@ -136,7 +167,6 @@ impl Refusal {
         matches!(
             self,
             Self::WrongLun { .. }
-                | Self::WrongDisk { .. }
                 | Self::ReadOnly { .. }
                 | Self::TooSmall { .. }
                 | Self::NoRoom { .. }

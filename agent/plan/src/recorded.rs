@@ -91,7 +91,10 @@ pub(super) fn not_same(input: &PlanInput<'_>, record: &Record, stamp: &Stamp) ->
             let cure = if with_new_id(input, None, stamp).is_some() { CLAIM } else { RESTORE_OR_REPLACE };
             not_authoritative(record, found, cure)
         }
-        Order::Newer => lun_newer(input, &record.wwid, stamp, FENCED),
+        Order::Newer => {
+            let is_kept_out = matches!(input.node.mount, Fact::Known(None)) && input.local.is_fenced();
+            lun_newer(input, &record.wwid, stamp, if is_kept_out { FENCED } else { NOT_FENCED })
+        }
         Order::Same { .. } | Order::Older | Order::Released | Order::OtherFilesystem => older(record, stamp),
     }
 }
@@ -139,6 +142,8 @@ pub(super) fn next_use(
 
 /// Why etcd cannot start on out-of-date data of a migrated node.
 const FENCED: &str = "etcd stays down, because the fence keeps it from the local disk";
+
+const NOT_FENCED: &str = "Nothing keeps etcd from starting: keep it stopped";
 
 /// The refusal of a LUN that is newer than the record. `local` says why etcd cannot start, or what the person has to do first.
 pub(super) fn lun_newer(input: &PlanInput<'_>, wwid: &Wwid, stamp: &Stamp, local: &str) -> Refusal {

@@ -1,7 +1,7 @@
 //! The LUN is authoritative: retire and fence the local data, advance the use counter, mount, start etcd.
 
 use super::{
-    attach, growth,
+    attach, barred, growth,
     input::{Occasion, PlanInput, require},
     lun,
     outcome::{Horizon, Plan},
@@ -13,7 +13,7 @@ use super::{
 use config::{Backing, Config, Runtime};
 use node::{
     ActiveState, DataMount, EtcdState, Fact, InPlace, LocalDir, Lun, LunView, Node,
-    authority::{Authority, NEVER_USED, Record, Stamp},
+    authority::{Authority, Record, Stamp},
     in_place,
 };
 use terms::RecordedFingerprint;
@@ -127,7 +127,7 @@ pub(super) fn verify_mounted<'a>(
     };
     let wwid = require("the LUN's WWID", &seen.wwid)?;
     if *wwid != record.wwid {
-        return Err(lun::wrong_lun(input, wwid, lun::FROM_RECORD, &record.wwid));
+        return Err(lun::wrong_lun(input, seen, wwid, lun::FROM_RECORD, &record.wwid));
     }
     let stamp = check_stamp(input, record, &input.node.mounted_stamp)?.0;
     // The mount answers from memory. A device that cannot be read now keeps nobody from what the mount allows.
@@ -159,13 +159,17 @@ pub(super) fn unmounted(input: &PlanInput<'_>, record: &Record) -> Result<Plan, 
 /// The local directory holds other data than what was copied. If the LUN never served, that is what etcd has written since: the
 /// commit is taken back, and the next plan migrates again. Else there are two histories.
 fn take_back(input: &PlanInput<'_>, record: &Record, two_histories: Refusal) -> Result<Plan, Refusal> {
-    if record.activations != NEVER_USED || record.nonce.is_none() {
+    if record.has_served() {
         return Err(two_histories);
     }
     if let Some(plan) = attach::plan(input)? {
         return Ok(plan);
     }
     let LunView::Seen(seen) = input.lun_view()? else { return Err(two_histories) };
+    // There is no fence yet.
+    if let Some(plan) = barred::plan_if_newer(input, seen)? {
+        return Ok(plan);
+    }
     let wwid = lun::usable_wwid(input, seen)?;
     let (settled, stamp) = check_filesystem(record, seen)?;
     if !settled {

@@ -46,10 +46,12 @@ pub fn rollback(config: &Config, node: &Node) -> Result<Plan, Refusal> {
 /// Returns the plan of `apply` after a rollback.
 ///
 /// At boot it finishes a rollback that was cut short, and moves nothing: the MachineConfig that started it may still be there,
-/// but the person's decision to roll back is the newer one. By hand it migrates.
+/// but the person's decision to roll back is the newer one. First it looks at the LUN: the disk may be one of a moment before a
+/// later migration. By hand it migrates.
 pub(super) fn apply_after_rollback(input: &PlanInput<'_>, record: &Record) -> Result<Plan, Refusal> {
     let plan = finish(input, record)?;
     match input.occasion {
+        Occasion::Boot if !input.etcd.running => Ok(barred::look(input)?.unwrap_or(plan)),
         Occasion::Boot => Ok(plan),
         Occasion::ByHand if plan.is_empty() => migrate::plan(input),
         Occasion::ByHand => Err(RollbackRefusal::RollbackUnfinished { generation: record.generation }.into()),

@@ -98,8 +98,66 @@ fn nothing_is_barred_under_an_etcd_that_runs() {
 #[test]
 fn at_boot_the_lun_is_looked_at_first() {
     let node = Node { mounted_stamp: unknown(), ..with(None, OURS, stamp(1, 7), false) };
-    assert_eq!(plan(&config(), &node, Occasion::Boot).unwrap().steps[0].id(), "bar");
-    assert!(plan(&config(), &Node { record: unknown(), ..node }, Occasion::Boot).is_err());
+    assert!(plan(&config(), &Node { record: unknown(), ..node.clone() }, Occasion::Boot).is_err());
+    let on = |beside: Option<&str>, knows_data_label| {
+        Fact::Known(Selinux::On {
+            enforcing: true,
+            module: InForce::Right,
+            knows_data_label,
+            context: "system_u:system_r:etcd_lun_t:s0".into(),
+            program: None,
+            beside: beside.map(Into::into),
+            unit: None,
+        })
+    };
+    let var_lib = Some("system_u:object_r:var_lib_t:s0");
+    for also in [
+        node.clone(),
+        Node { selinux: unknown(), ..node.clone() },
+        Node { selinux: on(var_lib, false), ..node.clone() },
+        Node { selinux: on(None, true), ..node.clone() },
+        Node { claims: unknown(), ..node.clone() },
+        Node { missing_tools: vec!["rsync".into()], ..node },
+    ] {
+        assert_eq!(plan(&config(), &also, Occasion::Boot).unwrap().steps[0].id(), "bar", "{also:#?}");
+    }
+}
+
+/// A node that was rolled back looks at its LUN at each boot: its disk may be of a moment before a later migration.
+#[test]
+fn a_boot_after_a_rollback_looks_at_the_lun() {
+    let back =
+        |stamp| Node { record: Fact::Known(Some(rolled_back(DATA))), ..with(None, OURS, stamp, false) };
+    let of = |node: &Node| plan(&config(), node, Occasion::Boot).unwrap();
+    assert_eq!(of(&back(stamp(3, 7))).steps[0].id(), "bar");
+    assert!(of(&back(stamp(1, 1))).is_empty());
+    let away =
+        Node { lun: Fact::Known(LunView::NoSession), sessions: Fact::Known(vec![]), ..back(stamp(3, 7)) };
+    for gate in [Gate::Etcd, Gate::Kubelet] {
+        let mut config = config();
+        config.boot.gate = gate;
+        let plan = plan(&config, &away, Occasion::Boot).unwrap();
+        let Some(Step::Node(NodeStep::AttachLun(attach))) = plan.steps.last() else { panic!("{plan:#?}") };
+        assert_eq!(attach.limit.to_string(), "30s");
+    }
+    assert!(of(&Node { etcd: Fact::Known(etcd("active")), ..away }).is_empty(), "etcd serves");
+}
+
+/// Where no fence stands, a stamp that is newer than a commit that never served bars the local data, and a person may return to it.
+#[test]
+fn a_newer_lun_bars_what_was_not_retired() {
+    let mut node = with(Some(record().commit(Some(DATA))), OURS, stamp(2, 500), false);
+    if let LocalDir::Present { fingerprint, .. } = known(&mut node.local) {
+        *fingerprint = Some(OTHER_DATA);
+    }
+    for occasion in [Occasion::ByHand, Occasion::Boot] {
+        assert_eq!(plan(&config(), &node, occasion).unwrap().steps[0].id(), "bar");
+    }
+    node.local = Fact::Known(dir(&[], true));
+    node.barred_data = Fact::Known(Some(BarredData { returns_as: None }));
+    let said = plan(&config(), &node, Occasion::Boot).unwrap_err().to_string();
+    assert!(said.contains("the fence keeps it"), "{said}");
+    assert_eq!(Goal::ClaimLocal.plan(&config(), &node).unwrap().steps[1].id(), "keep-local");
 }
 
 /// A clone has counted the next use: the node refuses, and stays on the fence.

@@ -58,7 +58,12 @@ fn only_this_nodes_own_lun_is_claimed() {
             assert_eq!((&found, *uuid), (from, next.uuid));
             let ours = found.clone().owned_by(MACHINE.into());
             let expected = if found.machine_id == MACHINE {
-                assert_eq!(order(record.as_ref(), Some(*uuid), &found, &identity()), Order::Newer);
+                let is_renamed = record.as_ref().is_some_and(|record| record.wwid != next.wwid);
+                match order(record.as_ref(), Some(*uuid), &found, &identity()) {
+                    Order::Newer => {}
+                    Order::Same { .. } => assert!(is_renamed, "{node:#?}"),
+                    order => panic!("{order:?}: {node:#?}"),
+                }
                 ours
             } else {
                 assert_eq!(found.node, "master-0", "a LUN of another node");
@@ -120,6 +125,32 @@ fn a_lun_is_watched_before_it_is_taken() {
         assert!(span.0 > 2 * config.health.interval.0, "{span}");
         let taken = claim(&config, &claimable(record, newer.clone(), true)).unwrap();
         assert!(ids(&taken).ends_with(&["claim"]), "{taken:?}");
+    }
+}
+
+/// An array may give the LUN another WWID, and blocks may be copied to another one. The record takes the new one, after both looks.
+#[test]
+fn a_lun_of_another_wwid_is_claimed_by_what_it_holds() {
+    let config = config();
+    let other: terms::Wwid = "naa.60014050000000000000000000000009".parse().unwrap();
+    for (of, settled, first) in [
+        (stamp(1, 1), false, Some("watch-lun")),
+        (stamp(1, 1), true, Some("claim")),
+        (stamp(2, 9), true, None),
+        (stamp(1, 1).owned_by(OTHER_MACHINE.into()), true, None),
+    ] {
+        let mut node = claimable(Some(used(1)), of, settled);
+        node.local = Fact::Known(dir(&[], true));
+        machine::seen(&mut node).wwid = Fact::Known(other.clone());
+        for occasion in [Occasion::ByHand, Occasion::Boot] {
+            let said = plan(&config, &node, occasion).unwrap_err().to_string();
+            assert_eq!(said.contains("run `etcd-lun claim`"), first.is_some(), "{said}");
+        }
+        let claimed = claim(&config, &node);
+        assert_eq!(claimed.as_ref().ok().map(|plan| plan.steps[0].id()), first, "{claimed:?}");
+        if let Ok([Step::Protocol(ProtocolStep::Claim(step))]) = claimed.as_ref().map(|plan| &*plan.steps) {
+            assert_eq!((&step.record.wwid, step.stamp.generation, step.stamp.activations), (&other, 1, 2));
+        }
     }
 }
 

@@ -21,9 +21,7 @@ fn gist(decided: Result<Plan, Refusal>) -> Result<Vec<Step>, String> {
             }
             Ok(kept)
         }
-        Err(Refusal::WrongLun { found, wanted, .. } | Refusal::WrongDisk { found, wanted, .. }) => {
-            Err(format!("{found} for {wanted}"))
-        }
+        Err(Refusal::WrongLun { found, wanted, .. }) => Err(format!("{found} for {wanted}")),
         Err(Refusal::MultipathPending { paths, .. }) => Err(format!("claimed {paths}")),
         Err(Refusal::SeveralPaths { paths, .. }) => Err(format!("several {paths}")),
         Err(Refusal::ForeignMount { at, .. } | Refusal::DiskGone { at, .. }) => Err(format!("mounted {at}")),

@@ -1,7 +1,7 @@
 //! What is put back after a run has failed.
 
 use super::*;
-use plan::{Undo, undo};
+use plan::{Attempt, AuthorityRefusal, Undo, undo};
 
 const GOALS: [Goal; 5] =
     [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Local, Goal::Claim, Goal::ClaimLocal];
@@ -9,6 +9,11 @@ const GOALS: [Goal; 5] =
 fn stopped_by_us(mut node: Node) -> Node {
     node.etcd = Fact::Known(Etcd { stopped_by_us: true, ..etcd("inactive") });
     node
+}
+
+/// A run that has seen the LUN.
+fn looked() -> Attempt<'static> {
+    Attempt { saw_lun: true, ..Attempt::default() }
 }
 
 /// Where each start of etcd leads to.
@@ -29,7 +34,7 @@ fn etcd_is_put_back_on_the_authoritative_copy_only() {
         let node = stopped_by_us(node.clone());
         for goal in GOALS {
             let record = node.record.known();
-            let Ok(undo) = undo(&config, &node, goal, &[]) else {
+            let Ok(undo) = undo(&config, &node, goal, looked()) else {
                 continue;
             };
             for on in starts(&undo) {
@@ -47,7 +52,7 @@ fn etcd_is_put_back_on_the_authoritative_copy_only() {
 fn without_the_record_nothing_is_started() {
     let node = Node { record: unknown(), ..stopped_by_us(node()) };
     for goal in [Goal::Lun(Occasion::ByHand), Goal::Lun(Occasion::Boot), Goal::Local] {
-        let refused = undo(&config(), &node, goal, &[]).unwrap_err().to_string();
+        let refused = undo(&config(), &node, goal, looked()).unwrap_err().to_string();
         assert!(refused.contains("the record"), "{refused}");
     }
 }
@@ -59,7 +64,7 @@ fn a_rollback_that_did_not_stop_etcd_is_not_followed_by_an_apply() {
     known(&mut node.sessions)[0].session.recovery_timeout = Some(1);
     let more = plan(&config(), &node, Occasion::ByHand);
     assert!(more.is_ok_and(|plan| !plan.is_empty()), "`apply` has something to do here");
-    assert_eq!(undo(&config(), &node, Goal::Local, &[]), Ok(Undo::Nothing));
+    assert_eq!(undo(&config(), &node, Goal::Local, looked()), Ok(Undo::Nothing));
 }
 
 /// A rollback that has unmounted the LUN mounts it again, also where etcd was down before.
@@ -73,8 +78,10 @@ fn what_a_rollback_has_unmounted_is_mounted_again() {
         unit: "var-lib-etcd.mount".into(),
         at: config().etcd.data_dir.clone(),
     });
-    assert_eq!(undo(&config(), &node, Goal::Local, &[]), Ok(Undo::Nothing));
-    let Ok(Undo::PutBack(plan, _)) = undo(&config(), &node, Goal::Local, &[unmount]) else {
+    assert_eq!(undo(&config(), &node, Goal::Local, looked()), Ok(Undo::Nothing));
+    let Ok(Undo::PutBack(plan, _)) =
+        undo(&config(), &node, Goal::Local, Attempt { begun: &[unmount], ..looked() })
+    else {
         panic!("the LUN stays unmounted");
     };
     assert!(
@@ -95,11 +102,56 @@ fn after_the_commit_point_nothing_is_taken_back() {
         (&returned, Goal::Local, "`etcd-lun rollback` goes on"),
         (&returned, Goal::Lun(Occasion::ByHand), "`etcd-lun rollback` goes on"),
     ] {
-        let Ok(Undo::Leave(why)) = undo(&config(), node, goal, &[]) else { panic!("{goal:?}: {node:#?}") };
+        let Ok(Undo::Leave(why)) = undo(&config(), node, goal, looked()) else {
+            panic!("{goal:?}: {node:#?}")
+        };
         assert!(why.contains(says), "{why}");
     }
     for record in [None, Some(record())] {
-        let undo = undo(&config(), &with(record), Goal::Lun(Occasion::ByHand), &[]).unwrap();
+        let undo = undo(&config(), &with(record), Goal::Lun(Occasion::ByHand), looked()).unwrap();
         assert_eq!(starts(&undo), [Authority::Local]);
     }
+}
+
+/// An etcd that is down stays so where its data may be out of date: after a look that shows it, and at a boot without a look.
+#[test]
+fn a_boot_starts_nothing_that_it_has_not_stopped_before_it_has_seen_the_lun() {
+    let (boot, by_hand) = (Goal::Lun(Occasion::Boot), Goal::Lun(Occasion::ByHand));
+    let newer = Refusal::from(AuthorityRefusal::LunNewer {
+        wwid: wwid(),
+        found: String::new(),
+        local: String::new(),
+    });
+    let refused = Attempt { refusal: Some(&newer), ..looked() };
+    let unseen = Attempt::default();
+    let node = Node { record: Fact::Known(None), ..stopped_by_us(node()) };
+    for (goal, attempt, is_started) in [
+        (boot, looked(), true),
+        (boot, unseen, false),
+        (boot, refused, false),
+        (by_hand, unseen, true),
+        (by_hand, refused, false),
+    ] {
+        let undo = undo(&config(), &node, goal, attempt).unwrap();
+        assert_eq!(!starts(&undo).is_empty(), is_started, "{goal:?} {attempt:?}: {undo:?}");
+    }
+    // What the run has seen comes from its observations.
+    let seen = |lun| Attempt::default().saw(&Node { lun, ..node.clone() }).saw_lun;
+    let attached = attached(xfs(OURS, Some(stamp(1, 1)), false));
+    assert!(seen(attached.lun) && !seen(Fact::Known(LunView::NoSession)) && !seen(unknown()));
+}
+
+/// After a rollback the target may be removed. A refusal is told all the same, and so is a step of the rollback that fails.
+#[test]
+fn a_rolled_back_node_needs_no_lun() {
+    let node = Node { record: Fact::Known(Some(rolled_back(DATA))), ..node() };
+    let ends = |goal, attempt: Attempt<'_>| matches!(undo(&config(), &node, goal, attempt), Ok(Undo::Accept(why)) if why.contains("rollback"));
+    let fence = [Step::Protocol(ProtocolStep::Unstamp)];
+    let refusal = Refusal::OtherNamespace;
+    let (boot, unseen) = (Goal::Lun(Occasion::Boot), Attempt::default());
+    assert!(ends(boot, unseen));
+    assert!(!ends(Goal::Lun(Occasion::ByHand), unseen));
+    assert!(!ends(boot, Attempt { begun: &fence, ..unseen }));
+    assert!(!ends(boot, Attempt { refusal: Some(&refusal), ..unseen }));
+    assert!(!ends(boot, Attempt { is_kept_out: true, ..unseen }));
 }

@@ -1,6 +1,7 @@
 //! Changes of the world that `apply` does not make: by etcd, the power, the target, the array, and other
 //! machines.
 
+use crate::run::Runtime;
 use crate::world::{Barred, Disk, Etcd, Local, Stamp, Start, Tree, World, Writes};
 
 /// Enough for an old, a newer and the newest copy.
@@ -75,11 +76,11 @@ impl World {
         Ok(written.map(|after| Self { etcd: Etcd::Down, meddled: true, ..after }))
     }
 
-    /// The power fails and comes back.
-    pub fn rebooted(self) -> Self {
-        // The note that etcd-lun stopped etcd is in /run.
-        let none = Self { session: false, mounted: false, shut: false, sidecars: false, ..self };
-        Self { etcd: Etcd::Queued, stopped_by_us: false, ..none }
+    /// The power fails and comes back. The note that etcd-lun stopped a unit is in /run; a manifest stays parked.
+    pub fn rebooted(self, runtime: Runtime) -> Self {
+        let stopped_by_us = self.stopped_by_us && runtime == Runtime::StaticPod;
+        let etcd = if stopped_by_us { Etcd::Down } else { Etcd::Queued };
+        Self { session: false, mounted: false, shut: false, sidecars: false, etcd, stopped_by_us, ..self }
     }
 
     /// The target is lost. A mounted filesystem stays mounted, but etcd on it fails.
@@ -96,8 +97,8 @@ impl World {
     }
 
     /// Everything that can happen next while etcd-lun does not run.
-    pub fn outside(self) -> Result<Vec<Self>, String> {
-        let mut next = vec![self.rebooted()];
+    pub fn outside(self, runtime: Runtime) -> Result<Vec<Self>, String> {
+        let mut next = vec![self.rebooted(runtime)];
         next.extend(self.written());
         next.extend(self.written_by_sidecar());
         if self.sidecars {
@@ -121,7 +122,7 @@ impl World {
                 // The LUN is blank; it holds other data; it is the LUN of this node's earlier installation;
                 // it is our LUN after another node has used it.
                 next.extend([Disk::Blank, Disk::Foreign].map(|disk| self.changed(disk)));
-                next.extend(self.used_by(OTHERS, true));
+                next.extend(self.of_earlier_installation());
                 next.extend(self.used_by_another());
             }
         }
@@ -153,6 +154,16 @@ impl World {
         let disk = Disk::Xfs { id, tree: Tree::Whole(self.truth + 1), stamp: Some(next) };
         let is_ours = stamp.ours && id == record.id && stamp.generation >= record.generation;
         is_ours.then(|| Self { disk, truth: self.truth + 1, ..self })
+    }
+
+    /// The LUN of an earlier installation of this node, which was never used, or was used: then a person decides.
+    fn of_earlier_installation(self) -> Vec<Self> {
+        let Some(used) = self.used_by(OTHERS, true) else { return Vec::new() };
+        let mut unused = used;
+        if let Disk::Xfs { stamp: Some(stamp), .. } = &mut unused.disk {
+            stamp.activations = 0;
+        }
+        vec![unused, Self { robbed: true, ..used }]
     }
 
     /// The LUN holds this filesystem, which was used once more than this node knows.

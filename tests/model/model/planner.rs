@@ -7,13 +7,13 @@ use crate::{
     world::{Guards, World},
 };
 use node::Fact;
-use plan::{Goal, MarkPlan, Occasion, ProtocolStep, Refusal, Step, Undo, mark, undo};
+use plan::{Attempt, Goal, MarkPlan, Occasion, ProtocolStep, Refusal, Step, Undo, mark, undo};
 use rustc_hash::FxHashMap;
 use std::{cell::RefCell, rc::Rc};
 use support::printed::Printed;
 
-/// The steps of a plan, or the text of a refusal.
-pub type Planned = Result<Rc<[Step]>, String>;
+/// The steps of a plan, or a refusal; and what the look before it has shown.
+pub type Planned = (Result<Rc<[Step]>, Rc<Refusal>>, Attempt<'static>);
 
 /// What a plan depends on: the world, whether the LUN is staged, and the verb.
 type Key = (World, bool, u8);
@@ -45,26 +45,36 @@ impl Planner {
             let node = node(world, staged, self.guards);
             let plan = goal.plan(config(self.runtime), &node);
             self.printed.borrow_mut().see(&node, &plan);
-            plan.map(|plan| self.reordered(plan.steps).into()).map_err(|refusal| refusal.to_string())
+            let saw = Attempt::default().saw(&node);
+            (plan.map(|plan| self.reordered(plan.steps).into()).map_err(Rc::new), saw)
         })
     }
 
     /// What `mark` would do: one step or none.
     pub fn mark(&self, world: &World) -> Planned {
-        self.once((*world, false, 4), || match mark(config(self.runtime), &node(world, false, self.guards)) {
-            Ok(MarkPlan::Advance(step)) => Ok([Step::Protocol(ProtocolStep::Mark(*step))].into()),
-            Ok(MarkPlan::Skip(_)) => Ok([].into()),
-            Err(refusal) => Err(refusal.to_string()),
+        self.once((*world, false, 4), || {
+            let planned = match mark(config(self.runtime), &node(world, false, self.guards)) {
+                Ok(MarkPlan::Advance(step)) => Ok([Step::Protocol(ProtocolStep::Mark(*step))].into()),
+                Ok(MarkPlan::Skip(_)) => Ok([].into()),
+                Err(refusal) => Err(Rc::new(refusal)),
+            };
+            (planned, Attempt::default())
         })
     }
 
-    /// What is put back after a failure. `begun` are the steps that have begun, as far as that depends on them.
-    pub fn undo(&self, goal: Goal, world: &World, staged: bool, begun: &[Step]) -> Result<Undo, Refusal> {
+    /// What is put back after a failure. Of the steps that have begun, `attempt` has those on which that depends.
+    pub fn undo(
+        &self,
+        goal: Goal,
+        world: &World,
+        staged: bool,
+        attempt: Attempt<'_>,
+    ) -> Result<Undo, Refusal> {
         let mut node = node(world, staged, self.guards);
         if !self.guards.put_back && goal != Goal::Local {
             node.record = Fact::Known(None);
         }
-        undo(config(self.runtime), &node, goal, begun)
+        undo(config(self.runtime), &node, goal, attempt)
     }
 
     fn once(&self, key: Key, plan: impl FnOnce() -> Planned) -> Planned {

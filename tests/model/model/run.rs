@@ -6,7 +6,7 @@ use crate::{
     world::{Disk, Etcd, Guards, Stamp, Start, World, Writes},
 };
 use apply::MAX_ROUNDS;
-use plan::{Goal, ProtocolStep, Step, Undo};
+use plan::{Attempt, Goal, ProtocolStep, Refusal, Step, Undo};
 
 /// What runs etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,8 +117,9 @@ pub struct Run<'a> {
     /// Events that are possible once those of this run have happened, with their places.
     pub possible: Vec<(usize, Event)>,
     place: usize,
-    /// The step that unmounts the LUN, once it has begun.
-    unmounted: Vec<Step>,
+    /// The first step of the protocol, and the one that unmounts the LUN, once they have begun.
+    begun: Vec<Step>,
+    saw: Attempt<'static>,
 }
 
 impl<'a> Run<'a> {
@@ -145,7 +146,8 @@ impl<'a> Run<'a> {
             events,
             possible: Vec::new(),
             place: 0,
-            unmounted: Vec::new(),
+            begun: Vec::new(),
+            saw: Attempt::default(),
         }
     }
 
@@ -158,9 +160,9 @@ impl<'a> Run<'a> {
 
     /// Runs `mark`, which has one step or none.
     fn mark(&mut self) -> End {
-        let steps = match self.planner.mark(&self.world) {
+        let steps = match self.planner.mark(&self.world).0 {
             Ok(steps) => steps,
-            Err(refusal) => return End::Refused(refusal),
+            Err(refusal) => return End::Refused(refusal.to_string()),
         };
         let Some(step) = steps.first() else { return End::Done };
         match self.step(step).and_then(|()| self.effect(|_| ())) {
@@ -174,23 +176,34 @@ impl<'a> Run<'a> {
     pub fn whole(&mut self, goal: Goal) -> End {
         self.by_hand = goal.asks_cluster();
         for _round in 0..MAX_ROUNDS {
-            let steps = match self.planner.plan(goal, &self.world, self.memory.staged) {
+            let (planned, saw) = self.planner.plan(goal, &self.world, self.memory.staged);
+            self.saw.saw_lun |= saw.saw_lun;
+            self.saw.is_kept_out = saw.is_kept_out;
+            let steps = match planned {
                 Ok(steps) if steps.is_empty() => return End::Done,
                 Ok(steps) => steps,
-                Err(refusal) => return self.ended(goal, End::Refused(refusal)),
+                Err(refusal) => {
+                    return self.ended(goal, End::Refused(refusal.to_string()), Some(&refusal));
+                }
             };
             for step in steps.iter() {
                 if self.interrupted {
-                    return self.ended(goal, End::Failed("interrupted".into()));
+                    return self.ended(goal, End::Failed("interrupted".into()), None);
                 }
-                if let Step::Protocol(ProtocolStep::UnmountData { .. }) = step {
-                    self.unmounted = vec![step.clone()];
+                let is_kept = match step {
+                    Step::Protocol(ProtocolStep::UnmountData { .. }) => true,
+                    Step::Protocol(_) => self.begun.is_empty(),
+                    Step::Node(_) => false,
+                };
+                if is_kept {
+                    self.begun.push(step.clone());
                 }
                 let acted = self.step(step).and_then(|()| self.effect(|_| ()));
                 match acted {
                     Ok(()) => {}
                     Err(Stop::Failed(why)) => {
-                        return self.ended(goal, End::Failed(format!("{}: {why}", step.id())));
+                        let failed = End::Failed(format!("{}: {why}", step.id()));
+                        return self.ended(goal, failed, None);
                     }
                     Err(Stop::Broken(why)) => return End::Broken(format!("{}: {why}", step.id())),
                 }
@@ -200,15 +213,22 @@ impl<'a> Run<'a> {
     }
 
     /// After a failure, what the run has changed is put back as the program decides.
-    fn ended(&mut self, goal: Goal, end: End) -> End {
+    fn ended(&mut self, goal: Goal, end: End, refusal: Option<&Refusal>) -> End {
+        let begun = std::mem::take(&mut self.begun);
+        let saw_lun = self.saw.saw_lun || !self.guards.put_back;
+        let attempt = Attempt { begun: &begun, refusal, saw_lun, ..self.saw };
         self.memory = Memory::default();
         self.interrupted = false;
         for _round in 0..MAX_ROUNDS {
-            let undo = match self.planner.undo(goal, &self.world, self.memory.staged, &self.unmounted) {
+            let undo = match self.planner.undo(goal, &self.world, self.memory.staged, attempt) {
                 Ok(undo) => undo,
                 Err(_) => return end,
             };
-            let Undo::PutBack(plan, _) = undo else { return end };
+            let plan = match undo {
+                Undo::PutBack(plan, _) => plan,
+                Undo::Accept(_) => return End::Done,
+                Undo::Nothing | Undo::Leave(_) => return end,
+            };
             for step in &plan.steps {
                 match self.step(step).and_then(|()| self.effect(|_| ())) {
                     Ok(()) => {}

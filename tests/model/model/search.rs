@@ -190,7 +190,7 @@ impl Search {
 
     fn look(&mut self, world: World) -> Result<(), String> {
         world.check().map_err(|why| self.broken(world, &why))?;
-        let next = world.outside().map_err(|why| self.broken(world, &why))?;
+        let next = world.outside(self.planner.runtime).map_err(|why| self.broken(world, &why))?;
         // What an array does is the same for a unit and for a pod.
         let is_new = |after: &World| {
             self.planner.runtime == Runtime::Unit || after.snapshot.is_none() && !after.robbed
@@ -236,7 +236,7 @@ impl Search {
             // Until the next run the other members come back.
             let cut = World { others: true, ..cut };
             self.add(cut, Some((world, name)));
-            self.add(cut.rebooted(), Some((world, name)));
+            self.add(cut.rebooted(self.planner.runtime), Some((world, name)));
         }
         Ok(())
     }

@@ -6,17 +6,14 @@ use crate::{
     machine::{Aside, Effect, Machine, Source},
 };
 use anyhow::Context as _;
-use node::{
-    authority::{Authority, Record},
-    layout::RETURNING,
-};
+use node::{authority::Record, layout::RETURNING};
 use terms::{AbsPath, require};
 
 /// Exchanges the data directory for one that holds only the file `member`, and fences it. At no moment is there a directory in
 /// which etcd could begin without data.
 pub fn bar(machine: &mut dyn Machine, at: &AbsPath) -> anyhow::Result<String> {
     let aside = Aside::Barred;
-    guard::lun_is_not_authoritative(machine, &format!("{at} is not barred"))?;
+    guard::lun_has_not_served(machine, &format!("{at} is not barred"))?;
     guard::nothing_is_mounted(machine, at)?;
     guard::etcd_is_at_rest(machine, at)?;
     retire::put_aside(machine, at, aside, |machine| rests(machine, aside))
@@ -45,7 +42,7 @@ pub fn keep(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String
     guard::nothing_is_mounted(machine, at)?;
     guard::fenced(machine.is_fenced(at)?, at, "nothing is committed")?;
     if let Some(now) = machine.record()? {
-        let planned = now.authority == Authority::Local && now.generation < record.generation;
+        let planned = !now.has_served() && now.generation < record.generation;
         guard::record_is(planned, "nothing is committed")?;
     }
     let data = Source::Dir(Aside::Barred.path().parse()?);

@@ -48,7 +48,7 @@ pub fn take_back(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<S
 ///
 /// The LUN is mounted once more for this program and compared with its copy: somebody may have started etcd, which wrote and
 /// ended, between the last look for users and the unmount. The stamp must still be the record's: the array may have put another
-/// volume behind the LUN.
+/// volume behind the LUN. Its use is the one that is read now, because a `mark` may have counted one since the plan.
 pub fn commit_local(machine: &mut dyn Machine, record: &Record) -> anyhow::Result<String> {
     let now = machine::record(machine)?;
     guard::record_is(now.returning() == Some(record.generation), "nothing is committed")?;
@@ -62,5 +62,5 @@ pub fn commit_local(machine: &mut dyn Machine, record: &Record) -> anyhow::Resul
     guard::same_moment(machine, &now, &stamp).context("nothing is committed")?;
     let proof = machine.still_holds(&Source::Staging).context("nothing is committed")?;
     machine.perform(&Effect::Unstage)?;
-    write(machine, record.clone().roll_back(proof))
+    write(machine, now.leave(record.generation, &stamp).roll_back(proof))
 }

@@ -169,9 +169,7 @@ pub enum Refusal {
         paths: String,
     },
     /// The LUN is not the one that the config or the record names.
-    #[error(
-        "{lun} at the target is {found}, {source_of_wish} {wanted}: correct the mapping at the target, or `node.lun` and `node.wwid` in the config"
-    )]
+    #[error("{lun} is {found}, {source_of_wish} {wanted}: {cure}")]
     WrongLun {
         /// How the LUN was found.
         lun: Place,
@@ -181,20 +179,8 @@ pub enum Refusal {
         source_of_wish: &'static str,
         /// The expected WWID.
         wanted: Wwid,
-    },
-    /// The link leads to a disk that is not the one that the config or the record names.
-    #[error(
-        "{path} is {found}, {source_of_wish} {wanted}: attach that disk so that the link leads to it, or correct `device.path` and `node.wwid` in the config"
-    )]
-    WrongDisk {
-        /// The link.
-        path: String,
-        /// The disk's WWID.
-        found: Wwid,
-        /// `the config wants` or `the record names`.
-        source_of_wish: &'static str,
-        /// The expected WWID.
-        wanted: Wwid,
+        /// What to correct.
+        cure: &'static str,
     },
     /// Something is mounted, and the disk's link is gone.
     #[error(

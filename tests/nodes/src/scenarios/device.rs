@@ -149,7 +149,7 @@ fn another(stage: &mut Stage) -> Result<()> {
     stage.node.ok(&format!("sed s/{SERIAL}/{OTHER}/ /etc/etcd-lun/config.toml >/run/other.toml"))?;
     let plan = stage.agent("--config /run/other.toml plan")?;
     let wrong_disk = ["/dev/disk/by-id/virtio-etcd9", "virtio.etcd9", "virtio.etcd0"];
-    check(&plan, refused("wrong-disk", &wrong_disk))?;
+    check(&plan, refused("wrong-lun", &wrong_disk))?;
     plug(stage, "alike", SERIAL)?;
     boot::wait_for(&stage.node, "etcd-lun.service", "failed", LIMIT)?;
     refused("not-the-truth", &["virtio.etcd0", "blank"])

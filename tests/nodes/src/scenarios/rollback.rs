@@ -106,6 +106,8 @@ fn cut_then_boot(stage: &mut Stage) -> Result<()> {
     stuck_after_the_commit(stage)?;
     stage.node.power_cut();
     stage.node.power_on()?;
+    stage.is_untouched()?;
+    ok(roll_back(stage)?)?; // which ends the session of the boot's look at the LUN
     is_back(stage, before)
 }
 
