@@ -331,9 +331,9 @@ fn no_fence(config: &Config, node: &Node) -> Checked {
     ok(format!("none on {at}: etcd's data is on the local disk again"))
 }
 
-/// Below this share etcd may run out of space: its next WAL file and snapshot take 64 MiB each at least
-/// (`server/storage/wal/wal.go`), and a defragmentation rewrites the database.
-const FREE_PERCENT: u64 = 20;
+/// What etcd needs beside a second database, which a defragmentation writes: its next files of the log, of 64 MiB each
+/// (`server/storage/wal/wal.go`), and a snapshot.
+const NEXT_FILES: u64 = 256 << 20;
 
 pub(super) fn free_space(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.mount).and_then(|mount| {
@@ -341,13 +341,16 @@ pub(super) fn free_space(input: CheckInput<'_>) -> Outcome {
         let Some((Bytes(free), Bytes(all))) = mount.free else {
             return Err(CannotTell("the filesystem reports no sizes".into()));
         };
-        let percent = free.saturating_mul(100) / all.max(1);
-        let text = format!("{} of {} free ({percent} %)", Bytes(free), Bytes(all));
-        if percent >= FREE_PERCENT {
+        let Some(database) = mount.database else {
+            return Err(CannotTell("the size of etcd's database cannot be read".into()));
+        };
+        let text = format!("{} of {} free, and the database has {database}", Bytes(free), Bytes(all));
+        if free > database.0.saturating_add(NEXT_FILES) {
             return ok(text);
         }
         found(format!(
-            "{text}, less than {FREE_PERCENT} %; defragment etcd (`etcdctl defrag`), or grow the LUN at the target and run `etcd-lun apply`"
+            "{text}: a defragmentation, which writes a second one, can fill the LUN and end etcd. Do not defragment; grow the LUN {}, then run `etcd-lun apply`",
+            input.config.backing.where_to_fix()
         ))
     }))
 }

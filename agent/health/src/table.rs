@@ -126,7 +126,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "free-space",
         protects: "etcd can write",
-        limit: "20 %: two files of etcd's log, and a second database during a defragmentation",
+        limit: "more than the database's size and 256 MiB: a second database, and files of etcd's log",
         severity: Critical,
         run: checks::free_space,
     },

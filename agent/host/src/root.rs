@@ -118,6 +118,11 @@ impl Root {
         Ok(found.map(|found| found.permissions().mode() & 0o7777))
     }
 
+    /// Bytes of a file; 0 if it is absent.
+    pub fn size(&self, path: impl AsRef<Path>) -> io::Result<Bytes> {
+        Ok(Bytes(absent_is_none(fs::metadata(self.locate(path)))?.map_or(0, |found| found.len())))
+    }
+
     /// Replaces a file durably and atomically: after a crash the file has either the old or the new text. It writes a
     /// temporary file in the same directory, calls fsync, renames the file, and calls fsync on the directory.
     pub fn write_durably(&self, path: &AbsPath, text: &str, mode: u32) -> io::Result<()> {

@@ -114,6 +114,9 @@ pub struct DataMount {
     #[serde(rename = "space", serialize_with = "space")]
     #[schemars(with = "Option<Space>")]
     pub free: Option<(Bytes, Bytes)>,
+    /// Bytes of etcd's database on it; none if they cannot be read.
+    #[serde(rename = "database_bytes")]
+    pub database: Option<Bytes>,
     /// True if reading its root gave an I/O error: XFS has shut down.
     pub io_error: bool,
     /// The time since its root directory was changed in memory, by the node's clock.

@@ -23,6 +23,7 @@ pub(super) fn data(host: &Host, data_dir: &AbsPath) -> Fact<Option<DataMount>> {
         options: merged(&top.options, &top.super_options),
         layers: here.len(),
         free: space.map(|space| (space.free, space.size)),
+        database: host.root.size(node::database(data_dir).as_path()).ok(),
         io_error: xfs::is_shut_down(&host.root.locate(data_dir.as_path())),
         root_age: root.as_ref().ok().and_then(|root| inode::age(root).ok()).map(Span),
     }))

@@ -81,6 +81,23 @@ fn a_migrated_node_is_healthy() {
     assert!(!assess(&config(), &node()).is_healthy());
 }
 
+/// A database may take twice its size for a while. How full the LUN is in percent does not matter.
+#[test]
+fn free_space_is_room_for_a_defragmentation() {
+    let outcome_with = |free: u64, database: Option<u64>| {
+        let mut node = migrated();
+        let mount = known(&mut node.mount).as_mut().unwrap();
+        (mount.free, mount.database) = (Some((Bytes(free), Bytes(20 << 30))), database.map(Bytes));
+        outcome(&node, "free-space")
+    };
+    let files = 256 << 20;
+    for database in [0, 1 << 30, 9 << 30] {
+        assert!(matches!(outcome_with(database + files + 1, Some(database)), Outcome::Ok(_)), "{database}");
+        assert!(matches!(outcome_with(database + files, Some(database)), Outcome::Found(_)), "{database}");
+    }
+    assert!(matches!(outcome_with(19 << 30, None), Outcome::CannotTell(_)));
+}
+
 /// The timer's run does not ask the cluster, and has no row for it.
 #[test]
 fn a_cluster_that_nobody_asked_is_no_finding() {
@@ -281,9 +298,11 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         (
             "free-space",
             |node| {
-                known(&mut node.mount).as_mut().unwrap().free = Some((Bytes(1 << 30), Bytes(20 << 30)));
+                let mount = known(&mut node.mount).as_mut().unwrap();
+                (mount.free, mount.database) =
+                    (Some((Bytes(9 << 30), Bytes(20 << 30))), Some(Bytes((9 << 30) - (256 << 20))));
             },
-            "less than 20 %",
+            "9GiB of 20GiB free, and the database has 8.8GiB: a defragmentation, which writes a second one, can fill the LUN and end etcd. Do not defragment; grow the LUN at the target",
         ),
         (
             "lun-size",

@@ -267,6 +267,7 @@ pub fn data_mount(devno: &str) -> DataMount {
         .to_vec(),
         layers: 1,
         free: None,
+        database: Some(Bytes(100 << 20)),
         io_error: false,
         root_age: Some(Span(std::time::Duration::from_secs(3600))),
     }
