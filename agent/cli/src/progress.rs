@@ -18,8 +18,8 @@ pub(super) struct Progress<'a> {
     /// The number of the step, and of all steps.
     place: String,
     title: String,
-    /// What was said of the cluster.
-    cluster: String,
+    /// What was said of the cluster, and warnings.
+    said: Vec<String>,
     last: Option<Instant>,
     /// For those who follow the run.
     file: Option<RunFile<'a>>,
@@ -35,7 +35,7 @@ impl<'a> Progress<'a> {
             quiet,
             place: String::new(),
             title: String::new(),
-            cluster: String::new(),
+            said: Vec::new(),
             last: None,
             file: None,
         }
@@ -72,10 +72,13 @@ impl Watcher for Progress<'_> {
         if let Some(horizon) = plan.horizon {
             tracing::debug!("{} steps; {horizon}", plan.steps.len());
         }
-        if let Some(cluster) = plan.cluster.as_ref().filter(|cluster| **cluster != self.cluster) {
-            tracing::info!("cluster: {cluster}");
-            self.line_for_all(&format!("cluster: {cluster}"));
-            self.cluster.clone_from(cluster);
+        let cluster = plan.cluster.iter().map(|cluster| format!("cluster: {cluster}"));
+        for text in cluster.chain(plan.warnings.iter().map(|warning| format!("warning: {warning}"))) {
+            if !self.said.contains(&text) {
+                tracing::info!("{text}");
+                self.line_for_all(&text);
+                self.said.push(text);
+            }
         }
     }
 

@@ -59,6 +59,9 @@ pub(super) fn plan(plan: &Plan, config: &Config, node: &Node, goal: Goal) -> Str
     if let Some(cluster) = &plan.cluster {
         let _ = writeln!(text, "cluster: {cluster}");
     }
+    for warning in &plan.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
     text
 }
 

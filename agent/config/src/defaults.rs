@@ -58,9 +58,9 @@ pub const CLIENT_URL_SYSTEMD: &str = "http://127.0.0.1:2379";
 /// leader.
 pub const SERVE_TIMEOUT: Span = Span(Duration::from_secs(300));
 
-/// `lun.min_size`: 8 GiB: the quota of etcd's database on OpenShift; etcd's own default is 2 GiB. A smaller LUN fills up in
-/// use.
-pub const MIN_SIZE: Bytes = Bytes(8 << 30);
+/// `lun.min_size`: 20 GiB: OpenShift's quota of etcd's database (8 GiB) twice, because a defragmentation writes a second
+/// database, and room for etcd's log, its snapshots and XFS. etcd's own quota is 2 GiB, for which 5 GiB are enough.
+pub const MIN_SIZE: Bytes = Bytes(20 << 30);
 
 /// `lun.mount_options`: Project quotas, as on every XFS of Red Hat CoreOS: the kubelet and container storage use them.
 pub const MOUNT_OPTIONS: &[&str] = &["prjquota"];

@@ -9,7 +9,7 @@ use terms::{AbsPath, Bytes, CONTEXT, FsLabel, NETDEV, Span, options_for_etcd};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LunConfig {
-    /// The smallest size that a LUN may have; a smaller one is refused. At least 300MiB, the smallest XFS.
+    /// The smallest LUN that data is moved to; a smaller one is refused. At least 300MiB, the smallest XFS.
     #[serde(serialize_with = "form::as_written")]
     #[schemars(with = "String")]
     pub min_size: Bytes,

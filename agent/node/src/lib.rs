@@ -25,7 +25,7 @@ pub use selinux::{InForce, Selinux};
 use authority::{Authority, Record, Stamp};
 use schemars::JsonSchema;
 use serde::Serialize;
-use terms::{FsUuid, Nonce, Portal, Span};
+use terms::{Bytes, FsUuid, Nonce, Portal, Span};
 
 /// Everything that was observed of the node at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -70,6 +70,9 @@ pub struct Node {
     pub mounted_stamp: Fact<Option<Stamp>>,
     /// etcd.
     pub etcd: Fact<Etcd>,
+    /// The quota of its database, as its process was started with; unknown where nobody asked, as at a boot.
+    #[serde(skip)]
+    pub quota: Fact<Bytes>,
     /// The etcd cluster; none if nobody asked: at boot, for the timer, or while this node's etcd does not run.
     pub cluster: Option<Fact<Cluster>>,
     /// The other members' view of this node's member; none if nobody asked: only `claim` does.
@@ -110,6 +113,7 @@ impl Node {
             mount: unknown(),
             mounted_stamp: unknown(),
             etcd: unknown(),
+            quota: unknown(),
             cluster: None,
             elsewhere: None,
             selinux: unknown(),

@@ -9,7 +9,7 @@ use host::{
 };
 use node::{ActiveState, Etcd, EtcdState, Fact, KUBELET, PodState, layout::ETCD_STOPPED};
 use std::{io, path::Path};
-use terms::AbsPath;
+use terms::{AbsPath, Bytes};
 
 /// etcd, as what runs it reports it, and who has its database open.
 pub fn etcd(door: &Door<'_>, config: &Config) -> Fact<Etcd> {
@@ -94,6 +94,50 @@ fn processes(host: &Host, runtime: &Runtime, database: &AbsPath) -> io::Result<V
         }
     }
     if pids.is_empty() { process::named(host, "etcd") } else { Ok(pids) }
+}
+
+/// The quota of the database of the etcd that has locked it, from its process: a manifest, a unit, its file of variables and a
+/// wrapper all end there.
+pub fn quota(host: &Host, data_dir: &AbsPath) -> Fact<Bytes> {
+    let look = || -> io::Result<Bytes> {
+        let holders = filelock::lock_holders(host, node::database(data_dir).as_path())?;
+        let [Holder { pid: Some(pid), .. }] = holders.as_slice() else {
+            return Err(io::Error::other("etcd does not run, or cannot be seen from here"));
+        };
+        let texts = |name: &str| -> io::Result<Vec<String>> {
+            let bytes = host.root.read_bytes(format!("/proc/{pid}/{name}"))?;
+            Ok(String::from_utf8_lossy(&bytes).split_terminator('\0').map(str::to_owned).collect())
+        };
+        quota_of(&texts("cmdline")?, &texts("environ")?).map_err(io::Error::other)
+    };
+    look().into()
+}
+
+/// etcd's own (`server/storage/quota.go`, `DefaultQuotaBytes`), also where the quota is set to 0.
+const DEFAULT_QUOTA: Bytes = Bytes(2 << 30);
+
+/// The quota that etcd takes from these arguments and variables: the last flag, else a variable that is not empty. With a config
+/// file it reads neither (etcd 3.5 `server/etcdmain/config.go`, `pkg/flags/flag.go`).
+fn quota_of(arguments: &[String], environment: &[String]) -> Result<Bytes, &'static str> {
+    let setting = |flag: &str, variable: &str| {
+        let value = arguments.iter().enumerate().rev().find_map(|(at, argument)| {
+            match argument.trim_start_matches('-').strip_prefix(flag)? {
+                "" => arguments.get(at + 1).map(String::as_str),
+                rest => rest.strip_prefix('='),
+            }
+        });
+        let mut variables = environment.iter().rev();
+        let variable = variables.find_map(|line| line.strip_prefix(variable)?.strip_prefix('='));
+        value.or(variable.filter(|value| !value.is_empty()))
+    };
+    if setting("config-file", "ETCD_CONFIG_FILE").is_some() {
+        return Err("etcd reads its quota from its `--config-file`");
+    }
+    match setting("quota-backend-bytes", "ETCD_QUOTA_BACKEND_BYTES").unwrap_or("0").parse() {
+        Ok(0_i64) => Ok(DEFAULT_QUOTA),
+        Ok(quota) => quota.try_into().map(Bytes).map_err(|_| "etcd has no quota"),
+        Err(_) => Err("etcd's `--quota-backend-bytes` is not a number"),
+    }
 }
 
 fn of_unit(host: &Host, name: &str, units: &Units<'_>, lock_holders: Vec<String>) -> Fact<Etcd> {

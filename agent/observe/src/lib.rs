@@ -21,7 +21,7 @@ pub use claims::claims_beside;
 pub use cluster::{NotServing, Serving, cluster_now, own_member};
 pub use cluster::{cluster, hand_over_leadership};
 pub use elsewhere::elsewhere;
-pub use etcd::{etcd, etcd_by_lock, other_place};
+pub use etcd::{etcd, etcd_by_lock, other_place, quota};
 pub use health_facts::health_facts;
 pub use iscsi::answering;
 pub use local::record;
@@ -137,6 +137,7 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
         mounted_stamp: mount::stamp(host, &config.etcd.data_dir, &mount),
         mount,
         etcd: etcd::etcd_among(host, config, &units),
+        quota: Fact::Unknown("etcd's process was not looked at".into()),
         cluster: None,
         elsewhere,
         selinux: selinux::selinux(host, config),
@@ -148,6 +149,7 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
     if asked.cluster && door.requester == Requester::Person {
         // Whom it asks depends on what was seen of etcd.
         node.cluster = cluster(host, config, &node);
+        node.quota = etcd::quota(host, &config.etcd.data_dir);
     }
     node
 }

@@ -86,7 +86,11 @@ impl Goal {
             Self::Claim => return claim(config, node),
             Self::ClaimLocal => return claim_local(config, node),
         };
-        planned.cluster = outlook::outlook(&PlanInput::new(config, node, occasion)?, &planned);
+        let input = PlanInput::new(config, node, occasion)?;
+        planned.cluster = outlook::outlook(&input, &planned);
+        if self != Self::Local && !planned.is_empty() {
+            planned.warnings.extend(lun::warn_of_quota(&input));
+        }
         Ok(planned)
     }
 

@@ -7,7 +7,7 @@ use super::{
 };
 use config::Backing;
 use node::{
-    Content, Fact, Lun, Multipath, Order,
+    Content, Fact, Lun, LunView, Multipath, Order,
     authority::{Authority, Stamp},
 };
 use terms::{Bytes, Wwid};
@@ -67,10 +67,6 @@ pub(super) fn usable<'a>(
         };
         let found = format!("{what} (partitions {})", lun.partitions.join(", "));
         return Err(Refusal::ForeignContent { wwid: wwid.clone(), found, cure: CLEAR });
-    }
-    if lun.size < input.config.lun.min_size {
-        let (found, wanted) = (lun.size, input.config.lun.min_size);
-        return Err(Refusal::TooSmall { wwid: wwid.clone(), found, wanted, where_to_fix });
     }
     Ok(wwid)
 }
@@ -133,22 +129,50 @@ pub(super) fn is_renamed(input: &PlanInput<'_>, lun: &Lun) -> bool {
 /// (64 MiB each at least, `server/storage/wal/wal.go`).
 pub(super) const SPARE_SPACE: u64 = 256 << 20;
 
-/// Refuses a LUN that cannot hold the data and the spare space.
+/// Space beside two databases at the quota, of which a defragmentation writes the second: etcd's log (its last 100,000 writes,
+/// and five files of 64 MiB: `--snapshot-count` and `--max-wals` of etcd 3.5), its snapshots, and XFS's own.
+const ROOM: u64 = 1 << 30;
+
+/// Warns of a LUN that a defragmentation can fill before etcd's quota stops writes.
+pub(super) fn warn_of_quota(input: &PlanInput<'_>) -> Option<String> {
+    let (Some(LunView::Seen(lun)), Some(quota)) = (input.node.lun.known(), input.node.quota.known()) else {
+        return None;
+    };
+    let wanted = Bytes(quota.0.saturating_mul(2).saturating_add(ROOM));
+    (lun.size < wanted).then(|| {
+        format!(
+            "the LUN has {}, and etcd's quota of {quota} needs {wanted}: a defragmentation of a larger database fills the LUN, and etcd ends; grow it {}",
+            lun.size,
+            input.config.backing.where_to_fix()
+        )
+    })
+}
+
+/// Refuses a LUN that is smaller than it must be, before data is moved to it: it cannot hold etcd's quota or the data, with the
+/// spare space. A LUN that holds the data is used all the same, because etcd stays down without it.
 pub(super) fn check_capacity(
     input: &PlanInput<'_>,
     lun: &Lun,
     wwid: &Wwid,
     data: Option<Bytes>,
 ) -> Result<(), Refusal> {
+    let (found, where_to_fix) = (lun.size, input.config.backing.where_to_fix());
+    let too_small = |wanted, asks: String, instead| {
+        Err(Refusal::TooSmall { wwid: wwid.clone(), found, wanted, asks, where_to_fix, instead })
+    };
+    if found < input.config.lun.min_size {
+        return too_small(input.config.lun.min_size, "the config wants".into(), "`lun.min_size`");
+    }
+    if let Some(quota) = input.node.quota.known()
+        && found.0 < quota.0.saturating_add(SPARE_SPACE)
+    {
+        let asks = format!("etcd's quota of {quota}, its log and XFS need");
+        return too_small(Bytes(quota.0.saturating_add(SPARE_SPACE)), asks, "etcd's `--quota-backend-bytes`");
+    }
     match data {
         Some(data) if lun.size.0 < data.0.saturating_add(SPARE_SPACE) => {
             let wanted = Bytes(data.0.saturating_add(SPARE_SPACE));
-            Err(Refusal::NoRoom {
-                wwid: wwid.clone(),
-                found: lun.size,
-                wanted,
-                where_to_fix: input.config.backing.where_to_fix(),
-            })
+            Err(Refusal::NoRoom { wwid: wwid.clone(), found, wanted, where_to_fix })
         }
         Some(_) | None => Ok(()),
     }

@@ -16,6 +16,8 @@ pub struct Plan {
     /// A line about the cluster, if etcd is to be stopped by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
+    /// What an administrator should know before the steps are done.
+    pub warnings: Vec<String>,
 }
 
 /// The facts that must be observed before more can be planned.
@@ -48,11 +50,11 @@ impl fmt::Display for Horizon {
 
 impl Plan {
     pub(super) fn complete(steps: Vec<Step>) -> Self {
-        Self { steps, horizon: None, cluster: None }
+        Self { steps, horizon: None, cluster: None, warnings: Vec::new() }
     }
 
     pub(super) fn until(steps: Vec<Step>, horizon: Horizon) -> Self {
-        Self { steps, horizon: Some(horizon), cluster: None }
+        Self { steps, horizon: Some(horizon), cluster: None, warnings: Vec::new() }
     }
 
     /// Stages the LUN, which replays the filesystem's log. Then its stamp can be read for certain.

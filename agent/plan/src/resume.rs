@@ -218,13 +218,13 @@ pub(super) fn retire_and_fence(input: &PlanInput<'_>, record: &Record) -> Result
 fn by_content(input: &PlanInput<'_>, record: &Record, seen: &Lun) -> Result<Plan, Refusal> {
     let wwid = lun::usable_wwid(input, seen)?;
     let (settled, stamp) = check_filesystem(record, seen)?;
+    growth::refuse_shrunk(input, seen)?;
     if !settled {
         // Staging writes to the LUN, and another computer may have it mounted now.
         check_unsettled(input, record, stamp)?;
         return Ok(Plan::stage(wwid, record.uuid));
     }
     let (stamp, _) = check_stamp(input, record, stamp)?;
-    growth::refuse_shrunk(input, seen)?;
     let next = next_use(input, Some(record), stamp)?;
     let mut steps = vec![Step::Protocol(ProtocolStep::Activate { stamp: stamp.clone().used(next) })];
     let stop = stop_failing_etcd(input)?;

@@ -30,7 +30,7 @@ const FILES: [(&str, u32, &str); 3] = [
 /// Boots the nodes and serves the desk until a signal ends the run. A node that shuts down is turned on again.
 pub fn serve(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     // One for each node, of the least size that a config asks for, and one to measure.
-    let _target = pool::offer(bed, 1..=4, 8 << 30)?;
+    let _target = pool::offer(bed, 1..=4, 20 << 30)?;
     let registry = Registry::start(bed)?;
     let mut pool = Pool::boot(bed, EtcdRunner::StaticPod, |node, seat| {
         registry.introduce(node)?;

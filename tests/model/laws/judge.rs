@@ -168,7 +168,7 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         let bad = lun.wwid != Fact::Known(wwid()) && lun_is_authoritative
             || lun.wwid.known().is_none()
             || lun.read_only
-            || lun.size.0 < 8 << 30
+            || lun.size.0 < 20 << 30 && !lun_is_authoritative
             || !lun.holders.is_empty()
             || !lun.partitions.is_empty()
             || lun.users != Fact::Known(Vec::new())

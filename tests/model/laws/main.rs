@@ -18,6 +18,7 @@ mod portals;
 mod quorum;
 mod retired;
 mod rollback;
+mod room;
 mod runs;
 mod sessions;
 mod undo;

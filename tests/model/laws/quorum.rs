@@ -74,7 +74,7 @@ fn judge(census: &mut Census, config: &Config, node: &Node, planned: &Result<Pla
         Err(Refusal::Cluster(ClusterRefusal::NoQuorum { .. } | ClusterRefusal::ClusterUnknown { .. }))
             if suffice || lifted || !counts(node) =>
         {
-            let none = Plan { steps: Vec::new(), horizon: None, cluster: None };
+            let none = Plan { steps: Vec::new(), horizon: None, cluster: None, warnings: Vec::new() };
             census.breaks(11, "only what the cluster needs is refused", node, &none);
         }
         Err(_) => {}

@@ -351,6 +351,7 @@ pub fn node() -> Node {
         mount: Fact::Known(None),
         mounted_stamp: Fact::Known(None),
         etcd: Fact::Known(etcd("active")),
+        quota: Fact::Known(Bytes(8 << 30)),
         cluster: Some(Fact::Known(cluster(3))),
         elsewhere: None,
         selinux: Fact::Known(Selinux::Off),

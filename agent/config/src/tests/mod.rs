@@ -356,5 +356,5 @@ fn as_json() {
     );
     let device = json(&[DEVICE], "x");
     assert_eq!(device["backing"]["device"]["path"], "/dev/disk/by-id/virtio-etcd0");
-    assert_eq!(device["lun"]["min_size"], "8GiB");
+    assert_eq!(device["lun"]["min_size"], "20GiB");
 }

@@ -44,3 +44,44 @@ fn a_database_or_a_log_in_another_place_is_seen() {
 fn locks_that_cannot_be_read_make_the_place_unknown() {
     assert!(seen("/", &[], "garbage").require().is_err());
 }
+
+#[test]
+fn the_quota_is_what_etcd_takes_from_its_arguments_and_variables() {
+    let found = |arguments: &str, variables: &str| {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        quota_of(&words(arguments), &words(variables)).map(|quota| quota.0)
+    };
+    for (arguments, variables, quota) in [
+        ("etcd", "PATH=/bin", 2 << 30),
+        ("etcd --quota-backend-bytes=0", "", 2 << 30),
+        ("etcd --quota-backend-bytes=1073741824", "", 1 << 30),
+        ("etcd --quota-backend-bytes 1073741824 --name a", "", 1 << 30),
+        ("etcd -quota-backend-bytes=7 -quota-backend-bytes=8", "", 8),
+        ("etcd", "ETCD_NAME=a ETCD_QUOTA_BACKEND_BYTES=8589934592", 8 << 30),
+        ("etcd --quota-backend-bytes=5", "ETCD_QUOTA_BACKEND_BYTES=8589934592", 5),
+        ("etcd", "ETCD_QUOTA_BACKEND_BYTES= ETCD_CONFIG_FILE=", 2 << 30),
+        ("etcd --name quota-backend-bytes", "XETCD_QUOTA_BACKEND_BYTES=1", 2 << 30),
+    ] {
+        assert_eq!(found(arguments, variables), Ok(quota), "{arguments} {variables}");
+    }
+    for (arguments, variables) in [
+        ("etcd --config-file /etc/etcd.yml --quota-backend-bytes=5", ""),
+        ("etcd --config-file=/etc/etcd.yml", ""),
+        ("etcd --quota-backend-bytes=5", "ETCD_CONFIG_FILE=/etc/etcd.yml"),
+        ("etcd --quota-backend-bytes=-1", ""),
+        ("etcd --quota-backend-bytes=8GiB", ""),
+    ] {
+        assert!(found(arguments, variables).is_err(), "{arguments} {variables}");
+    }
+}
+
+#[test]
+fn the_quota_is_asked_of_the_process_that_has_the_database() {
+    let machine = Files::new("etcd-quota");
+    machine.put(DATABASE, "");
+    machine.put("proc/locks", "");
+    machine.put("proc/7/cmdline", "etcd\0--quota-backend-bytes\x005\0");
+    machine.put("proc/7/environ", "");
+    let host = Host::fixture(Root::new(&machine.0), Box::new(Transcript::default())).unwrap();
+    assert!(quota(&host, &"/var/lib/etcd".parse().unwrap()).require().is_err());
+}

@@ -285,9 +285,7 @@ pub enum Refusal {
         wanted: Bytes,
     },
     /// The LUN is too small.
-    #[error(
-        "LUN {wwid} has {found}, and the config wants {wanted}: grow it {where_to_fix}, or lower `lun.min_size`"
-    )]
+    #[error("LUN {wwid} has {found}, and {asks} {wanted}: grow it {where_to_fix}, or lower {instead}")]
     TooSmall {
         /// The LUN.
         wwid: Wwid,
@@ -297,9 +295,14 @@ pub enum Refusal {
         /// The size that is needed.
         #[serde(rename = "wanted_bytes")]
         wanted: Bytes,
+        /// What needs it.
+        asks: String,
         /// Where this can be fixed.
         #[serde(skip)]
         where_to_fix: &'static str,
+        /// What else can be changed.
+        #[serde(skip)]
+        instead: &'static str,
     },
     /// The LUN ends before its filesystem does.
     #[error(

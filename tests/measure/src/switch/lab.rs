@@ -42,6 +42,8 @@ const SUM: &str = "etcd was away for";
 /// How long the client writes before and after.
 const AROUND: Duration = Duration::from_secs(15);
 
+/// The quota of etcd's database, for which the LUN has room.
+const QUOTA_MIB: u64 = 8192;
 /// Raft snapshots come often, so that the files of etcd's log are purged and the database is nearly all of its data.
 const SETTINGS: [&str; 2] = ["ETCD_QUOTA_BACKEND_BYTES=8589934592", "ETCD_SNAPSHOT_COUNT=100"];
 
@@ -132,7 +134,7 @@ pub struct Lab {
 impl Lab {
     /// Boots a node with an empty etcd. The LUN has room for the largest database, and its file lies in this directory.
     pub fn boot(bed: &Rc<Bed>, agent: &Path, largest: u64, dir: &Path) -> Result<Self> {
-        let (lun, lun_size) = (dir.join("lab-lun1"), (2 * largest + 1024) << 20);
+        let (lun, lun_size) = (dir.join("lab-lun1"), (2 * largest.max(QUOTA_MIB) + 1024) << 20);
         target::blank(&lun, lun_size)?;
         let target = Target::start(bed, Offer::open(vec![Lun::new(1, lun.clone())]))?;
         // Both copies of the database are in memory at the switch, and etcd needs some beside.
@@ -149,7 +151,7 @@ impl Lab {
             "set -e; mkdir -p /etc/systemd/system/etcd.service.d
              printf '[Service]\\nTimeoutStartSec=infinity\\n{}\\n' >/etc/systemd/system/etcd.service.d/bench.conf
              mount -o remount,bind,rw /usr
-             sed -i -e '/LISTEN_CLIENT_URLS/s/127.0.0.1/0.0.0.0/' -e '/^ENVIRONMENT = /a\\{}' /usr/libexec/kubelet-stand-in
+             sed -i -e '/LISTEN_CLIENT_URLS/s/127.0.0.1/0.0.0.0/' -e '/ETCD_LISTEN_PEER_URLS/a\\{}' /usr/libexec/kubelet-stand-in
              mount -o remount,bind,ro /usr
              mkdir -p /etc/kubernetes/manifests; chmod 700 /etc/kubernetes/manifests; mkdir -p /mnt/etcd
              systemctl daemon-reload; systemctl enable --quiet --now etcd.service",

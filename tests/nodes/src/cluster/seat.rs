@@ -65,6 +65,8 @@ impl Seat {
             // OpenShift's values for slow hardware. An emulated node is slow.
             ("HEARTBEAT_INTERVAL", "500".into()),
             ("ELECTION_TIMEOUT", "2500".into()),
+            // A LUN of the bed has room for it.
+            ("QUOTA_BACKEND_BYTES", "268435456".into()),
         ]
         .into_iter()
         .map(|(key, value)| (format!("ETCD_{key}"), value))
