@@ -107,6 +107,12 @@ pub(super) fn session_timeout(input: CheckInput<'_>) -> Outcome {
         if ours.is_empty() {
             return Err(CannotTell("there is no session to the target".into()));
         }
+        let wanted = target.timeouts.replacement.0.as_secs();
+        if let Some(limit) = known(&input.health.hung_task_panic)?.filter(|limit| *limit < wanted) {
+            return found(format!(
+                "the kernel panics when a task waits for {limit} s (kernel.hung_task_panic), so an outage of the target ends every node within the {wanted} s that etcd would wait: run `sysctl kernel.hung_task_panic=0`, and correct what sets it"
+            ));
+        }
         let lun = lun(input.config, input.node)?;
         let text =
             |seconds: Option<u32>| seconds.map_or("for ever".to_owned(), |seconds| format!("{seconds} s"));
@@ -124,7 +130,6 @@ pub(super) fn session_timeout(input: CheckInput<'_>) -> Outcome {
                 None => ok(format!("{}, as multipathd sets it", all.join(", "))),
             };
         }
-        let wanted = target.timeouts.replacement.0.as_secs();
         let differs = |session: &&&SeenSession| session.recovery_timeout.map(u64::from) != Some(wanted);
         match ours.iter().find(differs) {
             Some(session) => found(format!(

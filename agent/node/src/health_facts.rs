@@ -31,6 +31,8 @@ pub struct HealthFacts {
     pub safe_logout: Fact<bool>,
     /// The time that the node waits for its disks.
     pub pressure: Fact<Pressure>,
+    /// Seconds after which a task that waits for a disk makes the kernel panic; none if it never does.
+    pub hung_task_panic: Fact<Option<u64>>,
 }
 
 /// A use of the config's target by another program of this node.

@@ -50,7 +50,18 @@ pub fn health_facts(door: &Door<'_>, config: &Config, node: &Node) -> HealthFact
         others: others.into(),
         safe_logout: iscsi::keeps_sessions_in_use(host).into(),
         pressure: pressure.into(),
+        hung_task_panic: hung_task_panic(host).into(),
     }
+}
+
+/// Kernel `Documentation/admin-guide/sysctl/kernel.rst`. A kernel that does not look for such tasks lacks both files.
+fn hung_task_panic(host: &Host) -> io::Result<Option<u64>> {
+    let read = |name: &str| -> io::Result<u64> {
+        let text = host.root.read_opt(format!("/proc/sys/kernel/hung_task_{name}"))?;
+        text.map_or(Ok(0), |text| text.trim().parse()).map_err(io::Error::other)
+    };
+    let (panics, limit) = (read("panic")? > 0, read("timeout_secs")?);
+    Ok((panics && limit > 0).then_some(limit))
 }
 
 /// Our sessions to the target, and who else uses it.
@@ -194,4 +205,22 @@ fn pressure_since(host: &Host, first: io::Result<pressure::Processors>) -> io::R
     let iowait = pressure::processors(host)?.iowait_since(&first);
     let (some, full) = pressure::io(host)?.unzip();
     Ok(Pressure { iowait: iowait.ok_or_else(|| io::Error::other("no time has passed"))?, some, full })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::{Root, files::Files, transcript::NoTools};
+
+    #[test]
+    fn a_kernel_panics_only_if_it_looks_for_hung_tasks_and_is_told_to() {
+        let files = Files::new("observe-hung-task");
+        let host = Host::fixture(Root::new(&files.0), Box::new(NoTools)).unwrap();
+        assert_eq!(hung_task_panic(&host).unwrap(), None);
+        for (panics, limit, found) in [("0", "120", None), ("1", "0", None), ("1", "120", Some(120))] {
+            files.put("proc/sys/kernel/hung_task_panic", &format!("{panics}\n"));
+            files.put("proc/sys/kernel/hung_task_timeout_secs", &format!("{limit}\n"));
+            assert_eq!(hung_task_panic(&host).unwrap(), found, "{panics} {limit}");
+        }
+    }
 }

@@ -82,6 +82,11 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
             "does not pass flushes on",
         ),
         (
+            "session-timeout",
+            |health_facts| health_facts.hung_task_panic = Fact::Known(Some(3599)),
+            "the kernel panics when a task waits for 3599 s (kernel.hung_task_panic), so an outage",
+        ),
+        (
             "local-space",
             |health_facts| health_facts.local_space = Fact::Known((Bytes(99), Bytes(2000))),
             "99B of 2.0KiB left",

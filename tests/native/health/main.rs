@@ -394,6 +394,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         safe_logout: unknown(),
         routes: unknown(),
         pressure: unknown(),
+        hung_task_panic: unknown(),
     };
     let report = health::assess(&config(), &blind, &blind_vitals);
     assert_eq!(report.rows.len(), CHECKS.len());
@@ -424,6 +425,8 @@ fn what_a_map_or_a_gap_changes() {
     known(&mut mapped.sessions)[0].session.recovery_timeout = Some(5);
     let Outcome::Ok(said) = detail(&report(&with_map, &mapped), "session-timeout") else { panic!() };
     assert!(said.contains("as multipathd sets it"), "{said}");
+    let late = HealthFacts { hung_task_panic: Fact::Known(Some(3600)), ..health_facts() };
+    assert!(matches!(detail(&report(&late, &migrated()), "session-timeout"), Outcome::Ok(_)));
     known(&mut mapped.sessions)[0].session.recovery_timeout = Some(30);
     assert!(matches!(detail(&report(&with_map, &mapped), "session-timeout"), Outcome::Ok(_)));
     let mut pathless = health_facts();

@@ -322,6 +322,7 @@ pub fn health_facts() -> HealthFacts {
             mtu: Some(1500),
         }]),
         pressure: Fact::Known(Pressure { iowait: 0.5, some: Some(1.0), full: Some(0.1) }),
+        hung_task_panic: Fact::Known(None),
     }
 }
 

@@ -112,6 +112,12 @@ const BREAKS: &[(&str, &str, &str, &[&str])] = &[
         &["route"],
     ),
     (
+        "a kernel that panics when a task hangs",
+        "sysctl -q kernel.hung_task_panic=1",
+        "sysctl -q kernel.hung_task_panic=0",
+        &["session-timeout"],
+    ),
+    (
         "hardly any space",
         "fallocate -l $(($(df --output=avail -B1 /var/lib/etcd | tail -n 1) - 100000000)) /var/lib/etcd/filler",
         "rm /var/lib/etcd/filler",
