@@ -73,6 +73,9 @@ pub struct Node {
     /// The quota of its database, as its process was started with; unknown where nobody asked, as at a boot.
     #[serde(skip)]
     pub quota: Fact<Bytes>,
+    /// True if the kernel is in FIPS mode; unknown where nobody asked, as at a boot.
+    #[serde(skip)]
+    pub fips: Fact<bool>,
     /// The etcd cluster; none if nobody asked: at boot, for the timer, or while this node's etcd does not run.
     pub cluster: Option<Fact<Cluster>>,
     /// The other members' view of this node's member; none if nobody asked: only `claim` does.
@@ -114,6 +117,7 @@ impl Node {
             mounted_stamp: unknown(),
             etcd: unknown(),
             quota: unknown(),
+            fips: unknown(),
             cluster: None,
             elsewhere: None,
             selinux: unknown(),

@@ -138,6 +138,7 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
         mount,
         etcd: etcd::etcd_among(host, config, &units),
         quota: Fact::Unknown("etcd's process was not looked at".into()),
+        fips: Fact::Unknown("it was not looked at".into()),
         cluster: None,
         elsewhere,
         selinux: selinux::selinux(host, config),
@@ -149,6 +150,8 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
     if asked.cluster && door.requester == Requester::Person {
         // Whom it asks depends on what was seen of etcd.
         node.cluster = cluster(host, config, &node);
+        let fips = host.root.read_opt("/proc/sys/crypto/fips_enabled");
+        node.fips = fips.map(|text| text.is_some_and(|text| text.trim() == "1")).into();
         node.quota = etcd::quota(host, &config.etcd.data_dir);
     }
     node

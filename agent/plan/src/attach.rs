@@ -7,9 +7,9 @@ use super::{
     step::{AttachLun, LogIn, NodeStep, Step},
 };
 use config::{Backing, Gate, Iscsi};
-use node::{LunView, Multipath, SeenSession};
+use node::{Fact, LunView, Multipath, SeenSession};
 use std::time::Duration;
-use terms::{FsUuid, Iqn, Portal, Span, TermError};
+use terms::{ChapAlg, FsUuid, Iqn, Portal, Span, TermError};
 
 /// How long a boot waits for the target or the disk if nothing but etcd needs it: the fence keeps etcd down, and the gate is
 /// `etcd`. The kubelet is ordered after this run, and a node without a kubelet can be repaired by nobody. 30 s is time for two log-ins (`node.conn[0].timeo.login_timeout`, 15 s). The service tries again every 20 s (`RestartSec=`
@@ -170,4 +170,22 @@ fn name_the_node(input: &PlanInput<'_>) -> Result<Option<Step>, Refusal> {
 pub fn initiator_name(FsUuid(bits): FsUuid) -> Result<Iqn, TermError> {
     let [a, b, c, d, e, f, ..] = bits;
     format!("iqn.2016-04.com.open-iscsi:{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}").parse()
+}
+
+/// Warns before a log-in that cannot succeed: open-iscsi offers MD5 alone by default, and a kernel in FIPS mode has none.
+pub(super) fn warn_of_md5(input: &PlanInput<'_>, plan: &Plan) -> Option<String> {
+    let is_login = |step: &Step| matches!(step, Step::Node(NodeStep::LogIn(_)));
+    if input.node.fips != Fact::Known(true) || !plan.steps.iter().any(is_login) {
+        return None;
+    }
+    let (table, _) = input
+        .config
+        .backing
+        .iscsi()?
+        .target
+        .chaps()
+        .find(|(_, chap)| chap.algs.iter().all(|alg| *alg == ChapAlg::Md5))?;
+    Some(format!(
+        "this node is in FIPS mode, which has no MD5, and `{table}` allows no other algorithm: set `{table}.algs = [\"SHA3-256\", \"SHA256\"]` if the target knows one of them, or the log-in fails"
+    ))
 }

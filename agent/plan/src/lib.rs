@@ -90,6 +90,7 @@ impl Goal {
         planned.cluster = outlook::outlook(&input, &planned);
         if self != Self::Local && !planned.is_empty() {
             planned.warnings.extend(lun::warn_of_quota(&input));
+            planned.warnings.extend(attach::warn_of_md5(&input, &planned));
         }
         Ok(planned)
     }

@@ -215,3 +215,32 @@ fn a_plan_that_takes_away_the_last_path_is_found() {
     machine::seen(&mut holding).holders = vec!["dm-9".into()];
     assert!(plan(&config, &holding, Occasion::ByHand).unwrap().is_empty());
 }
+
+/// The warning comes with the first log-in, before anything else is done. A key that names another algorithm is enough.
+#[test]
+fn a_log_in_by_md5_alone_is_warned_of_in_fips_mode() {
+    let warnings = |table: &str, fips: Fact<bool>, node: Node| {
+        let text = format!(
+            "[target]\niqn = \"{TARGET}\"\nportals = [\"10.77.0.1\"]\n{table}\n[etcd]\nruntime = \"systemd\"\n\
+             [[node]]\nhostname = \"master-0\"\ninitiator = \"{INITIATOR}\"\nlun = 1\n"
+        );
+        let source = config::Source { path: "config.toml".into(), text };
+        let config = Config::load(&[source], MACHINE, "master-0").unwrap();
+        Goal::Lun(Occasion::ByHand).plan(&config, &Node { fips, ..node }).unwrap().warnings
+    };
+    let chap = |algs: &str| format!("[target.chap]\nusername = \"a\"\npassword_file = \"/x\"\n{algs}");
+    let on = || Fact::Known(true);
+    for algs in ["", "algs = [\"MD5\"]"] {
+        let said = warnings(&chap(algs), on(), node());
+        assert!(said.len() == 1 && said[0].contains("set `target.chap.algs = "), "{said:?}");
+    }
+    for (table, fips, node) in [
+        (String::new(), on(), node()),
+        (chap("algs = [\"SHA256\", \"MD5\"]"), on(), node()),
+        (chap(""), Fact::Known(false), node()),
+        (chap(""), unknown(), node()),
+        (chap(""), on(), attached(Content::Blank)),
+    ] {
+        assert_eq!(warnings(&table, fips, node), Vec::<String>::new(), "{table}");
+    }
+}

@@ -353,6 +353,7 @@ pub fn node() -> Node {
         mounted_stamp: Fact::Known(None),
         etcd: Fact::Known(etcd("active")),
         quota: Fact::Known(Bytes(8 << 30)),
+        fips: Fact::Known(false),
         cluster: Some(Fact::Known(cluster(3))),
         elsewhere: None,
         selinux: Fact::Known(Selinux::Off),
