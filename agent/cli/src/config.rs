@@ -248,7 +248,12 @@ fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError>
         config::utf8(path.display().to_string(), host.root.read_input(path)?)
     };
     if file == Some(Path::new(STANDARD_INPUT)) {
-        return Ok(vec![config::utf8("standard input".into(), standard_input()?)?]);
+        let text = standard_input()?;
+        if text.is_empty() {
+            let why = "standard input is empty: `oc debug` passes none to a command, `ssh` does";
+            return Err(io::Error::other(why).into());
+        }
+        return Ok(vec![config::utf8("standard input".into(), text)?]);
     }
     if let Some(file) = file {
         // A person means the working directory. `Root` would resolve the path from its own base.

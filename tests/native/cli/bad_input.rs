@@ -157,7 +157,11 @@ const LINES: &[(&str, &[&str], &str)] = &[
         &["error [config-unreadable]: ", "it is a directory: name a file or a pipe"],
         CHECK,
     ),
-    ("config check --config -", &["error [config-value]: `target` in the config"], "config example"),
+    (
+        "config check --config -",
+        &["error [config-unreadable]: ", "standard input is empty: `oc debug` passes none"],
+        "config example",
+    ),
     (
         "config check --node somebodi --config config.toml",
         &["error [no-such-node]: --node: ", "`somebodi`", "did you mean `somebody`?"],

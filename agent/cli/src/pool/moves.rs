@@ -212,11 +212,10 @@ fn is_confirmed(node: &str, before: Progress) -> Result<bool, Exit> {
 fn move_one(host: &Host, via: &Via, node: &str, before: Progress) -> Result<(), Exit> {
     print_err(&format!("{node}: etcd-lun apply"));
     let ended = via.run(host, node, &["etcd-lun", "apply"]).with_context(|| before.stopped(node))?;
-    if ended.success() {
-        return Ok(());
-    }
-    // The connection may have broken while the run went on: by hand a run ends by itself.
+    // The node itself says whether it is done: an exit code may be that of something between, and the connection may have broken
+    // while the run went on.
     let now = match intents(host, via, &[node.to_owned()]).pop() {
+        Some(Intent::Nothing) if ended.success() => return Ok(()),
         Some(Intent::Nothing) => {
             print_err(&format!(
                 "{node}: the command ended with {ended}, and the node has nothing left to do"

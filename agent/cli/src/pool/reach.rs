@@ -65,15 +65,26 @@ pub(super) fn names(pool: &Pool, asked: &[String]) -> Result<Vec<String>, Exit> 
     Ok(names)
 }
 
-/// What a node has printed; or why it has not answered. A program that prints JSON speaks by it, whatever its exit code: `oc debug`
-/// does not pass on exit codes.
+/// The document that a node has printed; or why it has not answered. The document counts, whatever the exit code and the lines
+/// around it: `oc debug` with a command shows the log of its pod, in which both outputs are mixed, and passes on no exit code
+/// (openshift/oc `pkg/cli/debug/debug.go`).
 pub(super) fn printed(answer: Result<Output, ExecError>) -> Result<String, String> {
     match answer {
-        Ok(output) if output.stdout.trim_start().starts_with('{') => Ok(output.stdout),
-        Ok(output) if output.code == 0 => Err("the command printed no JSON".into()),
-        Ok(output) => Err(format!("the command exited with {}: {}", output.code, one_line(&output.stderr))),
+        Ok(output) => document(&output.stdout).ok_or_else(|| match output.code {
+            0 => "the command printed no JSON".into(),
+            code => format!("the command exited with {code}: {}", one_line(&output.stderr)),
+        }),
         Err(error) => Err(one_line(&format!("{:#}", anyhow::Error::from(error)))),
     }
+}
+
+/// The first object in the text that begins a line and has a version, as each document of ours.
+fn document(text: &str) -> Option<String> {
+    let begins = text.match_indices('{').filter(|(at, _)| *at == 0 || text.as_bytes()[at - 1] == b'\n');
+    let mut objects = begins.filter_map(|(at, _)| {
+        serde_json::Deserializer::from_str(&text[at..]).into_iter::<serde_json::Value>().next()?.ok()
+    });
+    objects.find(|object| object.get("version").is_some()).map(|object| object.to_string())
 }
 
 /// What each node says of its health.
@@ -95,8 +106,13 @@ mod tests {
         let output = |code, stdout: &str, stderr: &str| {
             printed(Ok(Output { code, stdout: stdout.into(), stderr: stderr.into() }))
         };
-        assert_eq!(output(1, "{}", "error: non-zero exit code from debug container").unwrap(), "{}");
-        assert_eq!(output(0, "hello", "").unwrap_err(), "the command printed no JSON");
+        let (ours, failed) = ("{\n  \"version\": 1\n}\n", "error: non-zero exit code from debug container");
+        for stdout in [ours.to_owned(), format!("{{odd}}\n{{}}\nwarning: x\n{ours}unhealthy: {{mount}}\n")] {
+            assert_eq!(output(1, &stdout, failed).unwrap(), r#"{"version":1}"#, "{stdout}");
+        }
+        for nothing in ["hello", "", "{}", "x {\"version\": 1}", "{\"version\": 1"] {
+            assert_eq!(output(0, nothing, "").unwrap_err(), "the command printed no JSON");
+        }
         let refused = output(255, "", "ssh: connect to host a port 22:\n Connection refused\n").unwrap_err();
         assert_eq!(
             refused,
