@@ -92,7 +92,7 @@ pub fn stamp(of: Stamp, world: &World, guards: Guards) -> authority::Stamp {
 }
 
 fn content(world: &World, staged: bool, guards: Guards) -> Content {
-    match world.disk {
+    match if guards.in_place { world.device() } else { world.disk } {
         Disk::Blank => Content::Blank,
         Disk::Unfinished(id) => Content::Unfinished { uuid: uuid(id) },
         Disk::Foreign => Content::Foreign { found: "somebody's data".into() },

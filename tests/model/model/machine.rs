@@ -148,6 +148,10 @@ impl Sim<'_, '_> {
         let may_lose = on == Place::Staging && stamp.is_some();
         let loses = run.device_fails(may_lose.then_some(Event::StampLost)).map_err(halt)?;
         let (id, tree, _) = run.lun_of_ours().map_err(halt)?;
+        if run.world.beneath {
+            let why = "what another computer has written beneath the mount is written over";
+            return Err(halt(Stop::Broken(why.into())));
+        }
         ensure!(!loses || !run.guards.stamp_read_back, "the device has not kept the stamp");
         run.memory.stamp = stamp.filter(|_| loses);
         if loses {
@@ -239,7 +243,8 @@ impl Machine for Sim<'_, '_> {
             let stamp = Stamp { generation, activations, nonce, released: false, ours: true };
             return Ok(Some(facts::stamp(stamp, &run.world, run.guards)));
         }
-        match run.world.disk {
+        let is_device = on == Place::Device && run.guards.in_place;
+        match if is_device { run.world.device() } else { run.world.disk } {
             Disk::Xfs { stamp, .. } => {
                 let stamp = run.memory.stamp.filter(|_| on == Place::Staging).or(stamp);
                 Ok(stamp.map(|stamp| facts::stamp(stamp, &run.world, run.guards)))

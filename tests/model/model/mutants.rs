@@ -26,6 +26,7 @@ const MUTANTS: &[Mutant] = &[
     ("a rollback's mark is not looked at", |guards| guards.rolled_back = false),
     ("the record counts before the stamp does", |guards| guards.stamp_before_record = false),
     ("whether the filesystem has shut down is not looked at", |guards| guards.shut = false),
+    ("what the device has beneath the mount is not looked at", |guards| guards.in_place = false),
     ("a mark is not on the stamp", |guards| guards.mark_on_stamp = false),
     ("a mark is not in the record", |guards| guards.mark_in_record = false),
     ("what was written to the copy is not read back", |guards| guards.read_back = false),

@@ -80,7 +80,8 @@ impl World {
     pub fn rebooted(self, runtime: Runtime) -> Self {
         let stopped_by_us = self.stopped_by_us && runtime == Runtime::StaticPod;
         let etcd = if stopped_by_us { Etcd::Down } else { Etcd::Queued };
-        Self { session: false, mounted: false, shut: false, sidecars: false, etcd, stopped_by_us, ..self }
+        let down = Self { session: false, mounted: false, shut: false, sidecars: false, ..self };
+        Self { etcd, stopped_by_us, ..down.settled() }
     }
 
     /// The target is lost. A mounted filesystem stays mounted, but etcd on it fails.
@@ -96,6 +97,12 @@ impl World {
         (self.mounted && !self.shut).then_some(Self { shut: true, etcd, ..self })
     }
 
+    /// Another computer mounts the LUN that is mounted here, and uses it. The newest writes may be lost then.
+    fn used_beneath(self) -> Option<Self> {
+        let can = self.mounted && !self.shut && !self.beneath;
+        can.then_some(Self { beneath: true, robbed: true, ..self })
+    }
+
     /// Everything that can happen next while etcd-lun does not run.
     pub fn outside(self, runtime: Runtime) -> Result<Vec<Self>, String> {
         let mut next = vec![self.rebooted(runtime)];
@@ -105,6 +112,7 @@ impl World {
             next.push(Self { sidecars: false, ..self });
         }
         next.extend(self.shut_down());
+        next.extend(self.used_beneath());
         next.extend(self.etcd_started()?);
         if self.is_running() {
             next.push(Self { etcd: Etcd::Down, ..self });

@@ -254,6 +254,7 @@ impl<'a> Run<'a> {
             return Err(Stop::Broken(why.into()));
         }
         act(&mut self.world);
+        self.world = self.world.settled();
         if self.world.etcd == Etcd::OnLocal && self.world.record_says_lun() {
             self.world.meddled = true;
         }

@@ -44,6 +44,7 @@ fn beginnings() -> Vec<World> {
         session: false,
         mounted: false,
         shut: false,
+        beneath: false,
         etcd: Etcd::OnLocal,
         stopped_by_us: false,
         others: true,

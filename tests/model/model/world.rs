@@ -1,5 +1,6 @@
 //! The state of the world, and what must hold in every state.
 
+use crate::outside::OTHERS;
 use std::fmt;
 
 /// How many writes etcd has acknowledged. The number of a copy is the last write that it holds.
@@ -126,6 +127,8 @@ pub struct World {
     /// Whether the mounted filesystem has shut down. It must be mounted again before it reads or writes
     /// anything.
     pub shut: bool,
+    /// Whether another computer has mounted the LUN too, and counted a use there. The kernel has the filesystem of before in memory.
+    pub beneath: bool,
     pub etcd: Etcd,
     /// Whether the note exists that etcd-lun stopped etcd.
     pub stopped_by_us: bool,
@@ -176,6 +179,8 @@ pub struct Guards {
     pub unmount_first: bool,
     /// Whether the mounted filesystem has shut down is checked.
     pub shut: bool,
+    /// What the device has beneath the mount is looked at.
+    pub in_place: bool,
     /// A rollback's mark in the record is checked.
     pub rolled_back: bool,
     /// What counts is done after all containers of the pod have ended.
@@ -212,6 +217,7 @@ impl Guards {
         announces: true,
         unmount_first: true,
         shut: true,
+        in_place: true,
         rolled_back: true,
         pod_end: true,
         pod_is_down: true,
@@ -279,6 +285,23 @@ impl World {
         }
     }
 
+    /// What the device holds, past the filesystem in memory.
+    pub fn device(&self) -> Disk {
+        match self.disk {
+            Disk::Xfs { id, stamp: Some(stamp), .. } if self.beneath => {
+                let (activations, nonce) = (stamp.activations + 1, OTHERS);
+                let stamp = Some(Stamp { activations, nonce, released: false, ..stamp });
+                Disk::Xfs { id, tree: Tree::Partial, stamp }
+            }
+            disk => disk,
+        }
+    }
+
+    /// Without the mount only the device is left.
+    pub fn settled(self) -> Self {
+        if self.mounted { self } else { Self { disk: self.device(), beneath: false, ..self } }
+    }
+
     pub fn barred_writes(&self) -> Option<Writes> {
         self.barred.map(|barred| barred.writes)
     }
@@ -321,7 +344,7 @@ impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "truth {}, local {:?}, record {:?}, shelf {:?}, aside {:?}, barred {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}etcd {:?}{}",
+            "truth {}, local {:?}, record {:?}, shelf {:?}, aside {:?}, barred {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}{}etcd {:?}{}",
             self.truth,
             self.local,
             self.record,
@@ -334,6 +357,7 @@ impl fmt::Display for World {
             if self.session { "session, " } else { "" },
             if self.mounted { "mounted, " } else { "" },
             if self.shut { "shut down, " } else { "" },
+            if self.beneath { "used beneath, " } else { "" },
             if self.others { "" } else { "no quorum of others, " },
             if self.sidecars { "sidecars, " } else { "" },
             match (self.robbed, self.meddled) {
