@@ -69,6 +69,8 @@ pub fn apply(
             tracing::info!("{:#}", failure.into_error());
             Ok(done)
         }
+        // There was nothing to put back.
+        Err(_) if begun.is_empty() => Err(failure),
         Err(second) => {
             let second = named!(EtcdNotPutBack, "{second:#}; after this");
             Err(Failure::Error(failure.into_error().context(second)))

@@ -7,7 +7,7 @@ use host::{
     mountinfo::{self, Mount},
 };
 use node::{
-    authority::{Authority, Record},
+    authority::{Authority, FormatError, Record},
     layout::{BAR, RECORD},
 };
 use std::{
@@ -20,7 +20,12 @@ use terms::{AbsPath, FsUuid, Wwid, fail, named, require};
 /// The record as it is now; none if there is none. A text of unknown form is an error.
 pub fn record(host: &Host) -> anyhow::Result<Option<Record>> {
     let Some(text) = host.root.read_opt(RECORD)? else { return Ok(None) };
-    Record::parse(&text).map(Some).map_err(|error| anyhow!("{RECORD} is {error}"))
+    Record::parse(&text).map(Some).map_err(|error| match error {
+        FormatError::Version { .. } => anyhow!("{RECORD} is {error}"),
+        FormatError::Form(_) => anyhow!(
+            "{RECORD} is {error}: if this node's data is on its LUN, move that file away (`mv {RECORD} /root/`) and run `etcd-lun claim`"
+        ),
+    })
 }
 
 /// True if a directory with these names holds only the file that keeps etcd out.

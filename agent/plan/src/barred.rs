@@ -20,12 +20,14 @@ use node::{
 };
 use terms::Wwid;
 
-/// At boot, where nothing is committed, the LUN is looked at before anything else is checked: whatever is missing on this node,
-/// etcd must not start on data that is out of date. Only what a look and a bar need is checked before: the record, the data
-/// directory, etcd and the mount are known. None if the LUN is not newer.
+/// Where nothing is committed, a boot looks at the LUN before anything else is checked: whatever is missing on this node, etcd must
+/// not start on data that is out of date. So does a run by hand where the directory keeps etcd out: its data may be on the LUN. Only
+/// what a look and a bar need is checked before: the record, the data directory, etcd and the mount are known. None if the LUN is not
+/// newer.
 pub(super) fn look_first(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
-    let is_for_now = input.occasion == Occasion::Boot && input.node.is_without_commit();
-    if !is_for_now || input.etcd.running || !matches!(input.node.mount, Fact::Known(None)) {
+    let is_for_now = input.occasion == Occasion::Boot || input.local.is_fenced();
+    let may_look = is_for_now && input.node.is_without_commit();
+    if !may_look || input.etcd.running || !matches!(input.node.mount, Fact::Known(None)) {
         return Ok(None);
     }
     look(input)

@@ -90,12 +90,9 @@ fn held(input: &PlanInput<'_>) -> Result<Plan, Refusal> {
 fn check_unmarked(input: &PlanInput<'_>) -> Result<(), Refusal> {
     let at = input.data_dir();
     match input.local {
-        LocalDir::Present { immutable: Some(true), .. } => {
+        // The only file of a barred one would be copied, and would keep etcd out on the LUN too.
+        LocalDir::Present { immutable: Some(true), .. } | LocalDir::Present { barred: true, .. } => {
             Err(Refusal::FencedWithoutRecord { at, record: RECORD })
-        }
-        // Its only file would be copied, and would keep etcd out on the LUN too.
-        LocalDir::Present { immutable: Some(false), barred: true, .. } => {
-            Err(Refusal::BarredWithoutRecord { at, record: RECORD })
         }
         LocalDir::Present { .. } | LocalDir::Absent => Ok(()),
     }

@@ -123,6 +123,23 @@ fn at_boot_the_lun_is_looked_at_first() {
     }
 }
 
+/// By hand too, where the directory keeps etcd out and the record is lost: what the LUN holds says where the data is.
+#[test]
+fn a_lost_record_leads_to_a_claim() {
+    let lost = |stamp| Node { local: Fact::Known(dir(&[], true)), ..with(None, OURS, stamp, false) };
+    for (node, says) in [
+        (lost(stamp(1, 7)), "newer than this node's record"),
+        (lost(stamp(1, 7).owned_by(OTHER_MACHINE.into())), "keeps etcd out"),
+        (Node { local: Fact::Known(barred(false)), ..lost(stamp(1, 7)) }, "keeps etcd out"),
+    ] {
+        let said = plan(&config(), &node, Occasion::ByHand).unwrap_err().to_string();
+        assert!(said.contains(says) && said.contains("run `etcd-lun claim`"), "{said}");
+    }
+    let away =
+        Node { lun: Fact::Known(LunView::NoSession), sessions: Fact::Known(vec![]), ..lost(stamp(1, 7)) };
+    assert_eq!(plan(&config(), &away, Occasion::ByHand).unwrap().steps[0].id(), "log-in");
+}
+
 /// A node that was rolled back looks at its LUN at each boot: its disk may be of a moment before a later migration.
 #[test]
 fn a_boot_after_a_rollback_looks_at_the_lun() {

@@ -356,7 +356,7 @@ fn a_directory_that_holds_only_the_fences_file_is_not_migrated() {
         node.etcd = Fact::Known(etcd("inactive"));
         for occasion in [Occasion::ByHand, Occasion::Boot] {
             let refusal = plan(&config(), &node, occasion).unwrap_err();
-            assert!(matches!(refusal, Refusal::BarredWithoutRecord { .. }), "{refusal}");
+            assert!(matches!(refusal, Refusal::FencedWithoutRecord { .. }), "{refusal}");
         }
         node.local = Fact::Known(dir(&[], false));
         assert!(plan(&config(), &node, Occasion::ByHand).is_ok(), "an empty directory is migrated");

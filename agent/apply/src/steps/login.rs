@@ -165,8 +165,9 @@ fn rounds_of(step: &LogIn) -> impl Iterator<Item = &[Portal]> {
 }
 
 fn all_failed(step: &LogIn, failures: Vec<(&Portal, IscsiError)>, transient: bool) -> anyhow::Error {
-    // The first portal comes first in the config.
-    let name = failures.iter().find_map(|(_, error)| error.name()).unwrap_or(ErrorName::NoSession);
+    // The first portal comes first in the config. A tool that was ended because it hung says nothing more.
+    let name_of = |error: &IscsiError| error.name().filter(|name| *name != ErrorName::ToolFailed);
+    let name = failures.iter().find_map(|(_, error)| name_of(error)).unwrap_or(ErrorName::NoSession);
     let said: Vec<_> = failures.into_iter().map(|(_, error)| format!("{:#}", cures::iscsi(error))).collect();
     let patience =
         if transient { format!(" within {} (`boot.attach_timeout`)", step.limit) } else { String::new() };

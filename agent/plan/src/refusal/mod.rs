@@ -109,21 +109,11 @@ pub enum Refusal {
         /// Our state directory.
         state: &'static str,
     },
-    /// The data directory is immutable, and no record says why.
+    /// The data directory keeps etcd out, and no record says why.
     #[error(
-        "{at} is immutable, and there is no record that its data was moved to a LUN: restore {record}, or find out who set the flag and run `chattr -i {at}`"
+        "{at} keeps etcd out, and there is no record of where its data is ({record}). Do not run `chattr -i` or `rm` there: etcd would begin without data. If the data is on this node's LUN, see that the target shows that LUN, run `etcd-lun claim`, then `etcd-lun apply`"
     )]
     FencedWithoutRecord {
-        /// The data directory.
-        at: String,
-        /// The record's path.
-        record: &'static str,
-    },
-    /// The data directory holds only the file that keeps etcd out, and no record says why.
-    #[error(
-        "{at} has no data, only the empty file `member` that keeps etcd out, and no record says that the data is on a LUN: restore {record}, or, only if etcd may begin without data, run `rm {at}/member`"
-    )]
-    BarredWithoutRecord {
         /// The data directory.
         at: String,
         /// The record's path.

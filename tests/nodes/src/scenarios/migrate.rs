@@ -10,6 +10,9 @@ use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
 use crate::verbs;
 
+/// The cure of a record that is lost.
+const CLAIM: &str = "run `etcd-lun claim`";
+
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("migrate/no-committed-write-is-lost-and-nothing-is-done-twice", |stage| {
@@ -54,7 +57,19 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 "systemctl stop etcd var-lib-etcd.mount; chattr -i /var/lib/etcd
                  find /var/lib/etcd-lun -mindepth 1 -maxdepth 1 ! -name bin ! -name program -exec rm -rf {} +",
             )?;
-            check(&stage.agent("apply")?, refused("barred-without-record", &["/var/lib/etcd"]))
+            check(&stage.agent("apply")?, refused("fenced-without-record", &["/var/lib/etcd", CLAIM]))?;
+            // As the message says. On the way the new record is damaged.
+            let quickly = "printf '[health]\\ninterval = \"15s\"\\n' >/etc/etcd-lun/config.d/80-health.toml";
+            stage.node.ok(&format!("chattr +i /var/lib/etcd; mkdir -p /etc/etcd-lun/config.d; {quickly}"))?;
+            check(&stage.agent("apply")?, refused("lun-newer", &[CLAIM]))?;
+            stage.node.ok("etcd-lun claim && echo damaged >/var/lib/etcd-lun/authority.json")?;
+            check(
+                &stage.agent("apply")?,
+                refused("unknown", &["mv /var/lib/etcd-lun/authority.json", CLAIM]),
+            )?;
+            stage.node.ok("mv /var/lib/etcd-lun/authority.json /root/ && etcd-lun claim")?;
+            stage.apply()?;
+            stage.is_on_lun()
         }),
         Scenario::new("migrate/two-histories", |stage| {
             stage.migrate()?;

@@ -70,10 +70,7 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     // The record is gone too. Whoever then follows the first refusal's cure still does not get the other node's LUN.
     stage.node.ok("mv /var/lib/etcd-lun /var/lib/kept; mkdir --mode 0700 /var/lib/etcd-lun
          cp -a /var/lib/kept/bin /var/lib/etcd-lun/; chattr -i /var/lib/etcd")?;
-    check(
-        &stage.agent("apply")?,
-        refused("barred-without-record", &["/var/lib/etcd", "rm /var/lib/etcd/member"]),
-    )?;
+    check(&stage.agent("apply")?, refused("fenced-without-record", &["/var/lib/etcd", "etcd-lun claim"]))?;
     stage.node.ok("rm /var/lib/etcd/member")?;
     declines_at_rest(stage, &ours, refused("stamped-by-other", &[&wwid, HOSTNAME, &id]))?;
     by_hand(stage, &format!("mount $LUN /mnt/x; {KEEP_STAMP}; {}; umount /mnt/x", stamp(2)))?;
