@@ -20,7 +20,7 @@ use apply::{
     scope,
 };
 use clap::Args;
-use hands::Door;
+use hands::{Door, Request};
 use host::{Host, filelock::Lock};
 use node::{Fact, Identity, Selinux};
 use observe::secrets::{self, Secrets};
@@ -34,7 +34,7 @@ pub(super) struct Options {
     /// Run as the service does at boot: do not stop an etcd that runs, and do not wait for etcd
     #[arg(long)]
     pub boot: bool,
-    /// Do nothing unless the LUN is gone that is mounted for etcd (internal; run by etcd-lun-lost.service)
+    /// Do nothing unless the LUN that is mounted for etcd is gone or another volume (internal; run by etcd-lun-lost.service)
     #[arg(long, requires = "boot")]
     pub if_lost: bool,
     #[command(flatten)]
@@ -106,14 +106,21 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
     outcome.map(drop)
 }
 
-/// Does what a boot does if the kernel has lost the LUN that is mounted for etcd, such as by a log-out of another program.
+/// Does what a boot does if the kernel has lost the LUN that is mounted for etcd, such as by a log-out of another program. If the
+/// target has mapped another volume there, takes that volume's disk away.
 /// Does nothing at a shutdown, and while another run is under way, which may have logged out itself.
 pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
     let goal = Goal::Lun(Occasion::Boot);
     let (host, identity, config) = config::TO_CHANGE.load(file)?;
     let door = Door::of(&host, &config)?;
-    if !is_lost(&door, &config, &identity)? {
-        return Ok(());
+    match trouble(&door, &config, &identity)? {
+        None => return Ok(()),
+        Some(Trouble::Lost) => {}
+        // Without the lock: the run that has it may take long, and each write meanwhile damages the other volume.
+        Some(Trouble::OtherVolume(disk, refusal)) => {
+            door.perform(&Request::RemoveOther { disk }).with_context(|| refusal.to_string())?;
+            return Err(Exit::Refused(Box::new(refusal)));
+        }
     }
     let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
     config::hold(&host)?;
@@ -150,24 +157,30 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
     }
 }
 
-/// Whether the LUN is gone. Looks twice, because systemd starts no second run for the loss of another path during this one.
-fn is_lost(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<bool, Exit> {
+/// What is wrong with the LUN that is mounted for etcd.
+enum Trouble {
+    /// The kernel has lost it.
+    Lost,
+    /// This disk is another volume.
+    OtherVolume(String, Refusal),
+}
+
+/// Looks twice, because systemd starts no second run for the loss of another path during this one. At a shutdown nothing is lost.
+fn trouble(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Option<Trouble>, Exit> {
     const PAUSE: Duration = Duration::from_secs(2);
-    if door.is_stopping()? {
-        return Ok(false);
-    }
     let now = || {
-        let node = observe::node(
-            door,
-            config,
-            identity.clone(),
-            observe::Viewpoint::Reader,
-            observe::Asked::NOTHING,
-        );
-        plan::has_lost_its_lun(config, &node)
+        let node = observe::mounted_lun(door, config, identity.clone());
+        if plan::has_lost_its_lun(config, &node) {
+            return Some(Trouble::Lost);
+        }
+        let (disk, refusal) = plan::another_volume(config, &node)?;
+        Some(Trouble::OtherVolume(disk.to_owned(), refusal))
     };
-    if now() {
-        return Ok(true);
+    match now() {
+        found @ Some(Trouble::OtherVolume(..)) => return Ok(found),
+        _ if door.is_stopping()? => return Ok(None),
+        found @ Some(Trouble::Lost) => return Ok(found),
+        None => {}
     }
     door.host.pause(PAUSE).context("waiting for another look")?;
     Ok(now())

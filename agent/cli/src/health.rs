@@ -90,7 +90,9 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     if options.record {
         // The journal first, so that metrics which cannot be written do not keep the outcomes out of it.
         record(&host, &report)?;
-        call_if_lost(&host, plan::has_lost_its_lun(&config, &node))?;
+        let is_lost =
+            plan::has_lost_its_lun(&config, &node) || plan::another_volume(&config, &node).is_some();
+        call_if_lost(&host, is_lost)?;
         write_textfile(&door, &config, &text())?;
     }
     if let Some(path) = &options.prometheus {

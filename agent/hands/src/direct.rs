@@ -87,12 +87,11 @@ impl Privileged for Direct {
             Request::Announce { disk } => block::announce_change(host, disk)?,
             Request::Remove { disk } => {
                 is_stopping(host, disk)?;
-                require!(
-                    self.is_at_target(host, disk)?,
-                    HandsRefused,
-                    "{disk} is no disk of a session to the target"
-                );
-                block::remove(host, disk)?;
+                self.remove(host, disk)?;
+            }
+            Request::RemoveOther { disk } => {
+                self.is_another_volume(host, disk)?;
+                self.remove(host, disk)?;
             }
             Request::StopQueueing { map } => {
                 is_stopping(host, map)?;
@@ -191,6 +190,31 @@ impl Direct {
             }
         }
         Ok(false)
+    }
+
+    fn remove(&self, host: &Host, disk: &str) -> anyhow::Result<()> {
+        require!(
+            self.is_at_target(host, disk)?,
+            HandsRefused,
+            "{disk} is no disk of a session to the target"
+        );
+        Ok(block::remove(host, disk)?)
+    }
+
+    /// The disk is mounted on the data directory, and does not hold the filesystem of the record, which says LUN.
+    fn is_another_volume(&self, host: &Host, disk: &str) -> anyhow::Result<()> {
+        let record = looks::record(host)?.context("the record is gone")?;
+        looks::says_lun(&record)?;
+        let mount = looks::mounted_on(host, &self.data_dir)?.context("nothing is mounted for etcd")?;
+        let mounted = block::of_number(host, mount.device)?;
+        require!(
+            mounted.as_deref() == Some(disk) && block::xfs_on(host, disk)? != Some(record.uuid),
+            HandsRefused,
+            "{disk} is not mounted on {}, or holds filesystem {}: it stays",
+            self.data_dir,
+            record.uuid
+        );
+        Ok(())
     }
 
     fn stop_queueing(&self, host: &Host, map: &str) -> anyhow::Result<()> {

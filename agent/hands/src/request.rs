@@ -59,6 +59,11 @@ pub enum Request {
         /// Kernel name.
         disk: String,
     },
+    /// Has the kernel remove the disk that is mounted on the data directory, if it holds another filesystem than the record's.
+    RemoveOther {
+        /// Kernel name.
+        disk: String,
+    },
     /// Makes a multipath map fail what it keeps waiting, while the system shuts down.
     StopQueueing {
         /// Kernel name.

@@ -293,7 +293,7 @@ pub(super) fn stamp(input: CheckInput<'_>) -> Outcome {
         let lag = match known(&in_place(record, mount, stamp, content))? {
             InPlace::Current => "",
             InPlace::Behind => "; XFS writes it to its place within about 30 s",
-            InPlace::Foreign(what) => return found(format!(
+            InPlace::OtherVolume(what) | InPlace::Foreign(what) => return found(format!(
                 "the LUN {what}: another computer writes to it, or it was restored or mapped anew beneath the mount; stop etcd now if the other members are a quorum, else first run `etcdctl snapshot save` to another disk; see `etcd-lun explain changed-beneath`"
             )),
         };

@@ -81,7 +81,9 @@ pub enum InPlace {
     Current,
     /// The use before it, which XFS has not replaced yet.
     Behind,
-    /// Anything else, in words that follow "the LUN".
+    /// Another filesystem, or none: another volume lies there. In words that follow "the LUN".
+    OtherVolume(String),
+    /// Anything else, in such words.
     Foreign(String),
 }
 
@@ -104,8 +106,10 @@ pub fn in_place(record: &Record, mount: &DataMount, stamp: &Stamp, content: &Fac
             Fact::Known(None) => return foreign("has no stamp any more".into()),
             Fact::Known(Some(found)) => found,
         },
-        Fact::Known(Content::Xfs { uuid, .. }) => return foreign(format!("holds another XFS, UUID {uuid}")),
-        Fact::Known(_) => return foreign("holds no XFS any more".into()),
+        Fact::Known(Content::Xfs { uuid, .. }) => {
+            return Fact::Known(InPlace::OtherVolume(format!("holds another XFS, UUID {uuid}")));
+        }
+        Fact::Known(_) => return Fact::Known(InPlace::OtherVolume("holds no XFS any more".into())),
     };
     let is_before = found.activations < stamp.activations
         && found.last_use().is_some_and(|earlier| stamp.clone().used(earlier) == *found);

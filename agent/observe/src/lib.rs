@@ -157,6 +157,18 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
     node
 }
 
+/// Observes only the LUN that is mounted for etcd, at once: another volume in its place is written to meanwhile.
+pub fn mounted_lun(door: &Door<'_>, config: &Config, identity: Identity) -> Node {
+    let mount = mount::data(door.host, &config.etcd.data_dir);
+    Node {
+        record: local::record(door.host),
+        lun: lun(door, config, None),
+        mounted_stamp: mount::stamp(door.host, &config.etcd.data_dir, &mount),
+        mount,
+        ..Node::unseen(identity)
+    }
+}
+
 /// Observes only what decides which copy etcd may run on: the record, etcd itself, and the mount. It asks no target.
 pub fn local_side(door: &Door<'_>, config: &Config, identity: Identity) -> Node {
     let host = door.host;

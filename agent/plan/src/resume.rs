@@ -12,11 +12,17 @@ use super::{
 };
 use config::{Backing, Config, Runtime};
 use node::{
-    ActiveState, DataMount, EtcdState, Fact, InPlace, LocalDir, Lun, LunView, Node,
+    ActiveState, DataMount, EtcdState, Fact, InPlace, LocalDir, Lun, LunView, Multipath, Node,
     authority::{Authority, Record, Stamp},
     in_place,
 };
 use terms::RecordedFingerprint;
+
+/// What to do about a device that holds what this node has not written, as long as etcd uses it.
+const IN_USE: &str = "another computer writes to it, or it was restored or mapped anew beneath the mount. Each write of etcd makes the damage larger: stop etcd on this node now if the other members are a quorum, and replace this member. If there is no quorum without it, first run `etcdctl snapshot save` to another disk, because only the running etcd has the newest data. See at the target which computers have the LUN";
+
+/// What to do after the disk of another volume was taken away.
+const REMOVED: &str = "the target has mapped another volume beneath the mount. The kernel has removed its disk, so that nothing more is written to it, and etcd ends. Correct the mapping at the target, then run `etcd-lun apply`, and see that the member catches up. The other volume was written to: restore it from a backup";
 
 /// Something is mounted on the data directory.
 pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, Refusal> {
@@ -53,17 +59,41 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
 /// log-out by another program, and after the target has taken the LUN away. A map that has kept its writes goes on as soon as
 /// a session is there again.
 pub fn has_lost_its_lun(config: &Config, node: &Node) -> bool {
-    let is_ours = node.record.known().is_some_and(|record| {
-        record.as_ref().is_some_and(|record| record.authority == Authority::Lun && !record.rolled_back)
-    });
-    let is_mounted = node
-        .mount
-        .known()
-        .is_some_and(|mount| mount.as_ref().is_some_and(|mount| mount.layers == 1 && mount.fs_type == "xfs"));
-    config.backing.iscsi().is_some()
-        && is_ours
-        && is_mounted
+    mounted_from_target(config, node).is_some()
         && matches!(node.lun.known(), Some(LunView::NoSession | LunView::NotAttached))
+}
+
+/// Returns the disk that is mounted for etcd, and why it must go, if it holds another volume: the target has mapped that anew, and
+/// each write damages it.
+///
+/// Only the filesystem's UUID decides. An array may give the right volume another WWID, and after an outage an older stamp is still
+/// in place: whoever took the disk away then would stop every member on that array.
+///
+/// None with a multipath map: multipathd adds a disk of the same WWID again, and what the map kept waiting would be written there.
+pub fn another_volume<'a>(config: &Config, node: &'a Node) -> Option<(&'a str, Refusal)> {
+    let (record, mount) = mounted_from_target(config, node)?;
+    let LunView::Seen(seen) = node.lun.known()? else { return None };
+    if seen.devno != mount.devno || seen.multipath == Multipath::Mapped {
+        return None;
+    }
+    let stamp = node.mounted_stamp.known()?.as_ref()?;
+    match in_place(record, mount, stamp, &seen.content) {
+        Fact::Known(InPlace::OtherVolume(found)) => {
+            let refusal =
+                AuthorityRefusal::ChangedBeneath { wwid: record.wwid.clone(), found, cure: REMOVED };
+            Some((&seen.device, refusal.into()))
+        }
+        Fact::Known(InPlace::Current | InPlace::Behind | InPlace::Foreign(_)) | Fact::Unknown(_) => None,
+    }
+}
+
+/// The record, if it says LUN, and the mount, if it can be that of a LUN of the target.
+fn mounted_from_target<'a>(config: &Config, node: &'a Node) -> Option<(&'a Record, &'a DataMount)> {
+    config.backing.iscsi()?;
+    let record = node.record.known()?.as_ref()?;
+    let mount = node.mount.known()?.as_ref()?;
+    let is_ours = record.authority == Authority::Lun && !record.rolled_back;
+    (is_ours && mount.layers == 1 && mount.fs_type == "xfs").then_some((record, mount))
 }
 
 fn foreign_mount(input: &PlanInput<'_>, mount: &DataMount) -> Refusal {
@@ -87,6 +117,13 @@ fn unmount_shut_down(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, R
     }
     // The service does not stop an etcd in the background, and at boot nothing is mounted yet.
     if input.occasion == Occasion::Boot {
+        // After another volume was taken away, a scan finds it again.
+        if let (Some(record), Some(LunView::Seen(seen))) = (input.record, input.node.lun.known())
+            && seen.devno != mount.devno
+        {
+            lun::usable_wwid(input, seen)?;
+            check_filesystem(record, seen)?;
+        }
         return Err(ShutDownRefusal::ShutDown { at: input.data_dir() }.into());
     }
     if !input.local.is_fenced() {
@@ -131,8 +168,10 @@ pub(super) fn verify_mounted<'a>(
     }
     let stamp = check_stamp(input, record, &input.node.mounted_stamp)?.0;
     // The mount answers from memory. A device that cannot be read now keeps nobody from what the mount allows.
-    if let Fact::Known(InPlace::Foreign(found)) = in_place(record, mount, stamp, &seen.content) {
-        return Err(AuthorityRefusal::ChangedBeneath { wwid: wwid.clone(), found }.into());
+    if let Fact::Known(InPlace::OtherVolume(found) | InPlace::Foreign(found)) =
+        in_place(record, mount, stamp, &seen.content)
+    {
+        return Err(AuthorityRefusal::ChangedBeneath { wwid: wwid.clone(), found, cure: IN_USE }.into());
     }
     Ok((record, stamp))
 }

@@ -4,7 +4,7 @@ use super::DEVICE_LABEL;
 use config::{IscsiNode, Nodes};
 use std::collections::BTreeSet;
 use terms::{Iqn, LunNumber, Wwid};
-use unit::PATH_TARGET;
+use unit::{LOST_SERVICE, PATH_TARGET};
 
 /// The path of the rule on a node. It sorts after the rules that find the names of multipath maps (11) and of disks (60).
 pub const RULE: &str = "/etc/udev/rules.d/90-etcd-lun.rules";
@@ -25,6 +25,10 @@ const SCSI: &str = "
 # for the disk of a path, because multipathd hides it from systemd.
 ACTION!=\"remove\", SUBSYSTEM==\"scsi\", ENV{DEVTYPE}==\"scsi_device\", DEVPATH==\"*/session*\", IMPORT{builtin}=\"path_id\"
 ";
+
+/// The kernel announces these unit attentions of a disk (`drivers/scsi/scsi_lib.c`, `scsi_evt_emit`). An array reports the last one
+/// alone after a restart (SAM-5, 5.14).
+const CHANGES: &str = "INQUIRY_DATA_HAS_CHANGED|REPORTED_LUNS_DATA_HAS_CHANGED|POWER_ON_RESET_OCCURRED";
 
 const DISKS: &str = "
 # The disk of the config, by the link that udev's own rules make (60-persistent-storage.rules).
@@ -59,6 +63,12 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
                     "ACTION!=\"remove\", SUBSYSTEM==\"scsi\", {lun}, TAG+=\"systemd\", ENV{{SYSTEMD_WANTS}}+=\"{PATH_TARGET}\"\n"
                 );
             }
+            text += &format!(
+                "# The target may show another volume beneath the mount. Not by WWID: the kernel may have read the new one already.\n\
+                 ACTION==\"change\", SUBSYSTEM==\"scsi\", ENV{{SDEV_UA}}==\"{CHANGES}\", ENV{{ID_PATH}}==\"ip-*-iscsi-{}-lun-*\", \
+                 TAG+=\"systemd\", ENV{{SYSTEMD_WANTS}}+=\"{LOST_SERVICE}\"\n",
+                target.iqn
+            );
             nodes.iter().filter_map(|node| node.entry.wwid.as_ref()).collect()
         }
         Nodes::Device(nodes) => {
@@ -159,12 +169,16 @@ mod tests {
             ]
         );
         // systemd is told of the same paths.
-        let told: Vec<_> = text.lines().filter(|line| line.contains("SYSTEMD_WANTS")).collect();
+        let told: Vec<_> = text.lines().filter(|line| line.contains("+=\"etcd-lun-path@")).collect();
         let end = ", TAG+=\"systemd\", ENV{SYSTEMD_WANTS}+=\"etcd-lun-path@.target\"";
         let start = "ACTION!=\"remove\", SUBSYSTEM==\"scsi\", ";
         let of: Vec<_> =
             told.iter().map(|line| line.strip_prefix(start).unwrap().strip_suffix(end).unwrap()).collect();
         assert_eq!(of, matches(&text)[..4]);
+        let change = "ACTION==\"change\", SUBSYSTEM==\"scsi\", ENV{SDEV_UA}==\"INQUIRY_DATA_HAS_CHANGED|REPORTED_LUNS_DATA_HAS_CHANGED|\
+            POWER_ON_RESET_OCCURRED\", ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-*\", TAG+=\"systemd\", \
+            ENV{SYSTEMD_WANTS}+=\"etcd-lun-lost.service\"\n";
+        assert!(text.contains(change), "{text}");
         let without = rendered(&TARGET.replace("wwid = \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\"\n", ""));
         assert_eq!(matches(&without).len(), 6);
         assert!(!without.contains("map"), "{without}");

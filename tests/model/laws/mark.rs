@@ -1,7 +1,7 @@
 //! `mark`: advancing the use counter while etcd runs.
 
 use super::*;
-use plan::{AuthorityRefusal, MarkPlan, SkipReason, mark, step};
+use plan::{AuthorityRefusal, MarkPlan, SkipReason, another_volume, mark, step};
 use support::say;
 use terms::{Nonce, Span};
 
@@ -118,6 +118,25 @@ fn nothing_is_written_over_what_this_node_has_not_written() {
             );
             assert!(refusal.to_string().contains(says), "{says}: {refusal}");
         }
+    }
+    // Only another volume is taken away from the kernel: not a stamp that may be late, nor the right volume under another WWID.
+    let is_other =
+        |node: &Node| another_volume(&config(), node).map(|(disk, refusal)| format!("{disk}: {refusal}"));
+    let said = is_other(&beneath(xfs(FRESH, Some(stamp(1, 1)), false), 0)).unwrap();
+    assert!(said.starts_with("sdb: LUN naa.60014051d8e4a3bd5a94f3f9a1a2b3c4 holds another XFS"), "{said}");
+    let mut other = beneath(Content::Foreign { found: "no XFS".into() }, 0);
+    assert!(is_other(&other).unwrap().contains("holds no XFS any more: the target has mapped"));
+    machine::seen(&mut other).wwid = Fact::Known(other_wwid());
+    assert!(is_other(&other).is_some());
+    machine::seen(&mut other).multipath = node::Multipath::Mapped;
+    assert_eq!(is_other(&other), None);
+    for content in [ours(of_a_clone), ours(stamp(1, 0)), ours(stamp(1, 1)), xfs(OURS, None, false)] {
+        let mut node = beneath(content, 61);
+        assert_eq!(is_other(&node), None);
+        machine::seen(&mut node).wwid = Fact::Known(other_wwid());
+        assert_eq!(is_other(&node), None);
+        machine::seen(&mut node).content = unknown();
+        assert_eq!(is_other(&node), None);
     }
     // A number that a `mark` has announced and not stamped is left out: then the use before is lower by two.
     let skipped = |age| {

@@ -337,9 +337,15 @@ fn a_lun_that_is_lost_while_it_is_mounted_is_attached_again_at_once() {
             assert!(!has_lost_its_lun(&config(), &foreign));
             assert!(!has_lost_its_lun(&config(), &Node { mount: Fact::Known(None), ..node.clone() }));
             if shut {
-                let back = Node { lun: attached, sessions: world.node.sessions.clone(), ..node.clone() };
+                let mut back = Node { lun: attached, sessions: world.node.sessions.clone(), ..node.clone() };
                 let refusal = plan(&config(), &back, Occasion::Boot).unwrap_err();
                 assert!(matches!(refusal, Refusal::ShutDown(ShutDownRefusal::ShutDown { .. })), "{refusal}");
+                // After another volume was taken away it is attached again as a new disk.
+                (machine::seen(&mut back).devno, machine::seen(&mut back).wwid) =
+                    ("8:32".into(), Fact::Known(other_wwid()));
+                machine::seen(&mut back).users = Fact::Known(Vec::new());
+                let refusal = plan(&config(), &back, Occasion::Boot).unwrap_err();
+                assert!(matches!(refusal, Refusal::WrongLun { .. }), "{refusal}");
             }
         }
     }

@@ -89,6 +89,22 @@ impl Node {
         self.files.put("proc/1/mountinfo", &line);
     }
 
+    /// Puts the superblock of an XFS on the LUN.
+    fn has_xfs(&self, uuid: FsUuid) {
+        let image = fs::OpenOptions::new().write(true).open(self.files.0.join("dev/sdb")).unwrap();
+        // The superblock of an XFS: kernel `fs/xfs/libxfs/xfs_format.h`, `struct xfs_dsb`.
+        let mut sector = [0_u8; 512];
+        sector[..4].copy_from_slice(b"XFSB");
+        sector[4..8].copy_from_slice(&4096_u32.to_be_bytes());
+        sector[8..16].copy_from_slice(&(5_u64 << 10).to_be_bytes());
+        sector[32..48].copy_from_slice(&uuid.0);
+        sector[84..88].copy_from_slice(&1280_u32.to_be_bytes());
+        sector[88..92].copy_from_slice(&4_u32.to_be_bytes());
+        sector[100..102].copy_from_slice(&5_u16.to_be_bytes());
+        sector[102..104].copy_from_slice(&512_u16.to_be_bytes());
+        std::os::unix::fs::FileExt::write_all_at(&image, &sector, 0).unwrap();
+    }
+
     fn record(&self, wwid: &str, is_lun: bool) {
         let begun =
             Record::begin(1, UUID, wwid.parse().unwrap(), self.direct.data_dir.clone(), Nonce([1; 16]));
@@ -170,6 +186,28 @@ fn nothing_is_removed_from_a_node_that_stays_up() {
         assert!(node.asked(request).unwrap().starts_with(NO_BUS));
     }
     assert_eq!(node.text("sys/class/block/sdb/device/delete").unwrap(), "");
+}
+
+/// The disk is mounted for etcd, the record says LUN, and the disk has another filesystem than the record's.
+#[test]
+fn another_volume_is_removed_from_beneath_the_mount() {
+    let node = Node::unit("hands-other");
+    let asked = || node.asked(r#"{"remove-other":{"disk":"sdb"}}"#);
+    for (devno, is_lun, has_record, why) in [
+        ("8:16", false, false, "the record says that the local copy is authoritative"),
+        ("8:32", true, false, "sdb is not mounted on /var/lib/etcd, or holds filesystem 07070707-"),
+        ("8:16", true, true, "sdb is not mounted on /var/lib/etcd, or holds filesystem 07070707-"),
+    ] {
+        node.mounted(devno);
+        node.record(WWID, is_lun);
+        node.has_xfs(if has_record { UUID } else { FsUuid([8; 16]) });
+        let said = asked().unwrap();
+        assert!(said.starts_with(why), "{said}");
+    }
+    assert_eq!(node.text("sys/class/block/sdb/device/delete").unwrap(), "");
+    node.has_xfs(FsUuid([8; 16]));
+    assert_eq!(asked(), None);
+    assert_eq!(node.text("sys/class/block/sdb/device/delete").unwrap(), "1");
 }
 
 #[test]
@@ -314,18 +352,7 @@ fn the_lun_is_mounted_where_nothing_is() {
     let expose = r#"{"expose":{"disk":"sdb"}}"#;
     let why = node.asked(expose).unwrap();
     assert!(why.contains("does not hold filesystem"), "{why}");
-    let image = fs::OpenOptions::new().write(true).open(node.files.0.join("dev/sdb")).unwrap();
-    // The superblock of an XFS: kernel `fs/xfs/libxfs/xfs_format.h`, `struct xfs_dsb`.
-    let mut sector = [0_u8; 512];
-    sector[..4].copy_from_slice(b"XFSB");
-    sector[4..8].copy_from_slice(&4096_u32.to_be_bytes());
-    sector[8..16].copy_from_slice(&(5_u64 << 10).to_be_bytes());
-    sector[32..48].copy_from_slice(&UUID.0);
-    sector[84..88].copy_from_slice(&1280_u32.to_be_bytes());
-    sector[88..92].copy_from_slice(&4_u32.to_be_bytes());
-    sector[100..102].copy_from_slice(&5_u16.to_be_bytes());
-    sector[102..104].copy_from_slice(&512_u16.to_be_bytes());
-    std::os::unix::fs::FileExt::write_all_at(&image, &sector, 0).unwrap();
+    node.has_xfs(UUID);
     let mount = "mount -i -t xfs -o _netdev,prjquota,nodev,nosuid,noexec -- /dev/sdb /var/lib/etcd";
     let runner = Transcript::default().on(mount, 0, "", "").on("umount -i -- /var/lib/etcd", 0, "", "");
     node.host = Host::fixture(Root::new(&node.files.0), Box::new(runner)).unwrap();

@@ -31,14 +31,14 @@ pub enum AuthorityRefusal {
         local: String,
     },
     /// The device beneath the mounted filesystem holds what this node has not written.
-    #[error(
-        "LUN {wwid} {found}: another computer writes to it, or it was restored or mapped anew beneath the mount. Each write of etcd makes the damage larger: stop etcd on this node now if the other members are a quorum, and replace this member. If there is no quorum without it, first run `etcdctl snapshot save` to another disk, because only the running etcd has the newest data. See at the target which computers have the LUN"
-    )]
+    #[error("LUN {wwid} {found}: {cure}")]
     ChangedBeneath {
         /// The LUN.
         wwid: Wwid,
         /// What the device has.
         found: String,
+        /// What follows from it, and what to do.
+        cure: &'static str,
     },
     /// The local data cannot be put aside.
     #[error(

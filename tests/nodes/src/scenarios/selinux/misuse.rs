@@ -110,6 +110,7 @@ const REFUSED: &[(&str, &str)] = &[
     (r#"{"set-timeout":{"session":4711,"seconds":1}}"#, "session 4711 is none of etcd-lun's"),
     (r#"{"forget":{"session":4711,"lun":1}}"#, "session 4711 is none of etcd-lun's"),
     (r#"{"remove":{"disk":"DISK"}}"#, "the system is not shutting down"),
+    (r#"{"remove-other":{"disk":"DISK"}}"#, "or holds filesystem"),
     (r#"{"stop-queueing":{"map":"dm-0"}}"#, "the system is not shutting down"),
     (r#"{"rescan":{"disk":"../../class/block/vda"}}"#, "../../class/block/vda"),
     (r#"{"stage":{"disk":"vda"}}"#, "Permission denied"),
