@@ -220,6 +220,13 @@ impl Target {
         Ok(())
     }
 
+    /// Maps another volume behind a LUN's number. Sessions stay. tgtd announces it (3F/0E) only with the next LUN that is mapped.
+    pub fn exchange(&mut self, lun: Lun) -> Result<()> {
+        self.set("logicalunit", "delete", &["--tid", "1", "--lun", &lun.number.to_string()])?;
+        self.offer.luns.retain(|other| other.number != lun.number);
+        self.map(lun)
+    }
+
     /// Makes the first LUN read-only or writable. Sessions stay.
     pub fn set_read_only(&self, read_only: bool) -> Result<()> {
         let number = self.offer.luns.first().context("no LUN is offered")?.number.to_string();

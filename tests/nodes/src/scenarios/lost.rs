@@ -1,15 +1,17 @@
 //! The kernel loses etcd's LUN while it is mounted: another program logs our session out. What a boot would do begins by
 //! itself, within seconds. And iscsid refuses the log-out where the config asks for it.
 
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use super::health::{failing, finding};
 use super::{carries, has};
-use crate::scene::{self, Wanted};
+use crate::host;
+use crate::scene::{self, LUN_SIZE, Wanted};
 use crate::stage::Stage;
-use crate::target::IQN;
+use crate::target::{IQN, Lun, Offer, blank, fingerprint};
 use crate::verbs;
 
 /// The command of a CSI driver (NetApp/trident#119). It names no interface.
@@ -169,6 +171,70 @@ pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
     stage.node.ok("sleep 6")?;
     stage.is_untouched()?;
     is_quiet(stage, &since, "a reboot and a rollback")
+}
+
+/// Puts one key after the other, until one is not acknowledged.
+const WRITER: &str = "rm -f /run/acked; systemctl reset-failed writer 2>/dev/null
+    systemd-run --quiet --unit=writer sh -c 'n=1; while etcdctl put /live/$n $n >/dev/null; do echo $n >>/run/acked; n=$((n+1)); done'
+    until [ -s /run/acked ]; do sleep 0.1; done; sleep 1";
+
+/// Somebody's volume lies behind the number of our LUN while etcd writes: the target announces that (3F/0E), or it was away and
+/// comes back with it (29/00). Nothing is written to it any more once that was noticed, etcd is down, and has every key on the
+/// right one.
+pub(super) fn beneath_the_mount(stage: &mut Stage, live: bool) -> Result<()> {
+    let (ours, other, spare) = (stage.lun(), stage.lun_file("other"), stage.lun_file("spare"));
+    blank(&other, LUN_SIZE)?;
+    blank(&spare, 64 << 20)?;
+    host::ok(Command::new("mkfs.ext4").arg("-q").arg(&other), scene::LIMIT)?;
+    let ran = "journalctl --sync; journalctl -u etcd-lun-lost.service --since=@$SINCE -o cat | grep -q";
+    let since = stage.node.ok("date +%s")?;
+    // Another LUN is new: the target announces the same.
+    stage.target.map(Lun::new(if live { 8 } else { 10 }, spare.clone()))?;
+    stage.node.ok("etcdctl put /live/quiet yes")?;
+    stage.wait_until(&format!("SINCE={since}; {ran} Finished"))?;
+    stage.is_on_lun()?;
+
+    stage.node.ok(WRITER)?;
+    let since = stage.node.ok("date +%s")?;
+    let wrong = Lun { volume: 7, ..Lun::new(1, other.clone()) };
+    let acknowledged = if live {
+        // While the target has no LUN 1 no command may come.
+        let count = stage.node.ok("fsfreeze --freeze /var/lib/etcd; wc -l </run/acked")?;
+        stage.target.exchange(wrong)?;
+        stage.target.map(Lun::new(9, spare))?;
+        stage.node.ok("fsfreeze --unfreeze /var/lib/etcd").map(|_| count)?
+    } else {
+        stage.target.stop();
+        let count = stage.node.ok("wc -l </run/acked")?;
+        stage.target.offer(Offer { luns: vec![wrong], ..stage.target.offered().clone() })?;
+        count
+    };
+    stage.wait_until(&format!("sleep 2; SINCE={since}; {ran} 'another volume beneath the mount'"))?;
+    let before = fingerprint(&other)?;
+    let took = stage.node.ok(&format!(
+        "sleep 30; ! timeout 5 etcdctl put /live/late yes >/dev/null 2>&1 &&
+             [ \"$(systemctl show --property ExecMainStatus --value etcd-lun-lost.service)\" = 3 ] &&
+             journalctl -k --since=@{since} -o short-unix | awk '
+                 /LUN assignments|Power-on/ && !a {{ a = $1 }} /XFS .* shut down/ && !b {{ b = $1 }} END {{ print b - a }}'"
+    ))?;
+    println!("        another volume was noticed after {took} s, {acknowledged} keys are acknowledged");
+    // An emulated node is slow.
+    if !(0.0..30.0).contains(&took.parse::<f64>()?) || fingerprint(&other)? != before {
+        bail!("it took {took} s, or the other volume was written to after that: {}", said(stage, &since)?);
+    }
+    let right = Lun::new(1, ours);
+    if live {
+        stage.target.exchange(right)?;
+    } else {
+        stage.target.offer(Offer { luns: vec![right], ..stage.target.offered().clone() })?;
+    }
+    stage.apply()?;
+    stage.is_on_lun()?;
+    stage.node.ok(&format!(
+        "[ \"$(etcdctl get --prefix /live/ --print-value-only | grep -v yes | sort -n | head -n {acknowledged})\" = \"$(seq {acknowledged})\" ] &&
+             etcdctl del --prefix /live/"
+    ))
+    .map(drop)
 }
 
 /// Restarts iscsid, and waits until it has taken over the session: it logs in again first.

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use super::super::Declined;
+use super::super::{Declined, lost};
 use super::{check, refused};
 use crate::etcd;
 use crate::image::HOSTNAME;
@@ -52,7 +52,10 @@ fn swapped_lun(stage: &mut Stage) -> Result<()> {
     offer(stage, Lun::new(1, ours))?;
     stage.apply()?;
     stage.has_kept("/before/the/swap")?;
-    stage.is_on_lun()
+    stage.is_on_lun()?;
+    stage.node.ok("etcd-lun render udev >/etc/udev/rules.d/90-etcd-lun.rules; udevadm control --reload")?;
+    lost::beneath_the_mount(stage, true).context("while the session stays")?;
+    lost::beneath_the_mount(stage, false).context("while the target is away")
 }
 
 /// Another node finds our LUN and is refused. When an administrator writes that node's stamp on it by hand,
