@@ -24,7 +24,8 @@ pub(super) fn without_the_module(node: &Node) -> Result<()> {
 /// A node without an entry gets the module all the same. Without it systemd could not start the service there, and nobody would
 /// read that the entry is missing.
 pub(super) fn without_an_entry(node: &Node) -> Result<()> {
-    node.ok("hostname master-9; systemctl restart etcd-lun-selinux.service; systemctl start --no-block etcd-lun.service")?;
+    // Else the record's name says which entry is this node's.
+    node.ok("rm /var/lib/etcd-lun/node; hostname master-9; systemctl restart etcd-lun-selinux.service; systemctl start --no-block etcd-lun.service")?;
     let how = failed("no-node-entry", &["master-9"]);
     is_said(node, "etcd-lun.service", Duration::from_secs(60), how)?;
     node.ok("systemctl stop etcd-lun.service").map(drop)
