@@ -10,7 +10,6 @@ use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
 use crate::verbs;
 
-/// The cure of a record that is lost.
 const CLAIM: &str = "run `etcd-lun claim`";
 
 pub(super) fn scenarios() -> Vec<Scenario> {
