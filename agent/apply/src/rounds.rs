@@ -69,8 +69,6 @@ pub fn apply(
             tracing::info!("{:#}", failure.into_error());
             Ok(done)
         }
-        // There was nothing to put back.
-        Err(_) if begun.is_empty() => Err(failure),
         Err(second) => {
             let second = named!(EtcdNotPutBack, "{second:#}; after this");
             Err(Failure::Error(failure.into_error().context(second)))
@@ -203,22 +201,25 @@ fn undo(run: &mut Run<'_>, goal: Goal, attempt: Attempt<'_>) -> Result<Option<Do
                 observe::local_side(run.door, run.config, run.identity.clone())
             }
         };
-        match plan::undo(run.config, &node, goal, attempt)? {
-            Undo::Nothing => {
+        match plan::undo(run.config, &node, goal, attempt) {
+            // The run has changed nothing, and its own failure says more.
+            Err(_) if attempt.begun.is_empty() && was_put_back.is_none() => return Ok(None),
+            Err(refusal) => return Err(refusal.into()),
+            Ok(Undo::Nothing) => {
                 if let Some(then) = was_put_back {
                     run.watcher.noted(then);
                 }
                 return Ok(None);
             }
-            Undo::Leave(why) => {
+            Ok(Undo::Leave(why)) => {
                 run.watcher.noted(why);
                 return Ok(None);
             }
-            Undo::Accept(why) => {
+            Ok(Undo::Accept(why)) => {
                 run.watcher.noted(why);
                 return Ok(Some(done(run.config, &node, attempt.begun)));
             }
-            Undo::PutBack(plan, then) => {
+            Ok(Undo::PutBack(plan, then)) => {
                 run.watcher.planned(&plan);
                 carry_out(run, &plan, &mut Vec::new(), &mut Clock::default())?;
                 was_put_back = Some(then);
