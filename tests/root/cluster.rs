@@ -330,6 +330,18 @@ fn learners_and_clusters_of_one() {
     decides(&members.config("l", ""), &learner).unwrap();
 }
 
+/// OpenShift's etcd starts only when no socket of its ports is left, not even one that waits for 60 s. That would be a socket whose
+/// server closed first.
+#[test]
+fn questions_leave_no_socket_at_the_member() {
+    let Some(members) = Members::start("sockets", &["a"], true) else { return };
+    members.comes_up();
+    (0..20).for_each(|_| assert!(members.serves_beside("a", 0)));
+    let ours = format!("sport = {}", members.ports["a"][0]);
+    let left = Command::new("ss").args(["-Htan", "state", "time-wait", &ours]).output().unwrap();
+    assert_eq!((String::from_utf8(left.stdout).unwrap(), left.status.success()), (String::new(), true));
+}
+
 /// While this node's etcd does not run, no member is asked.
 #[test]
 fn a_member_that_does_not_run_is_not_asked() {

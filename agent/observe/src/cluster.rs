@@ -161,21 +161,25 @@ struct Own {
     status: Status,
 }
 
-/// Asks a member over HTTP: at the port of the config, or that of its client URL, and where OpenShift's etcd answers gRPC only
-/// there, at [`OPENSHIFT_HTTP_PORT`]. Also returns the port; none for that of the client URL.
+/// Asks a member over HTTP: at the port of the config, or else that of its client URL. Of a static pod [`OPENSHIFT_HTTP_PORT`]
+/// is asked first: where it answers, the other one has gRPC only, and closes the connection itself, so that its socket keeps
+/// OpenShift's etcd from starting for a minute. Also returns the port; none for that of the client URL.
 pub(super) fn over_http<T>(
     config: &Config,
     client_url: &ClientUrl,
     ask: impl Fn(&ClientUrl) -> Result<T, ApiError>,
 ) -> (Option<u16>, Result<T, ApiError>) {
     let given = config.cluster.http_port;
-    let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
-    match ask(&at_port(client_url, given)) {
-        Err(error) if given.is_none() && is_pod && error.is_other_protocol() => {
-            let port = Some(OPENSHIFT_HTTP_PORT);
-            (port, ask(&at_port(client_url, port)))
-        }
-        answer => (given, answer),
+    let at = |port| (port, ask(&at_port(client_url, port)));
+    if given.is_some() || !matches!(config.etcd.runtime, Runtime::StaticPod { .. }) {
+        return at(given);
+    }
+    let of_openshift = at(Some(OPENSHIFT_HTTP_PORT));
+    let Err(error) = &of_openshift.1 else { return of_openshift };
+    match at(None) {
+        // What failed at a port that nobody has is no finding.
+        (_, Err(other)) if other.is_other_protocol() && !error.is_silence() => of_openshift,
+        answer => answer,
     }
 }
 
