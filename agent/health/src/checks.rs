@@ -289,12 +289,16 @@ pub(super) fn stamp(input: CheckInput<'_>) -> Outcome {
                 ));
             }
         }
-        let content = &lun(input.config, input.node)?.content;
-        let lag = match known(&in_place(record, mount, stamp, content))? {
+        let lun = lun(input.config, input.node)?;
+        let stop = "stop etcd now if the other members are a quorum, else first run `etcdctl snapshot save` to another disk; see `etcd-lun explain changed-beneath`";
+        if let Some(differ) = &lun.paths_differ {
+            return found(format!("{differ}; before that, {stop}"));
+        }
+        let lag = match known(&in_place(record, mount, stamp, &lun.content))? {
             InPlace::Current => "",
             InPlace::Behind => "; XFS writes it to its place within about 30 s",
             InPlace::OtherVolume(what) | InPlace::Foreign(what) => return found(format!(
-                "the LUN {what}: another computer writes to it, or it was restored or mapped anew beneath the mount; stop etcd now if the other members are a quorum, else first run `etcdctl snapshot save` to another disk; see `etcd-lun explain changed-beneath`"
+                "the LUN {what}: another computer writes to it, or it was restored or mapped anew beneath the mount; {stop}"
             )),
         };
         ok(format!("{}, generation {}, use {}{lag}", stamp.node, stamp.generation, stamp.activations))

@@ -38,6 +38,8 @@ pub struct Lun {
     /// The size of its smallest path. A multipath map keeps its old size when the LUN grows, until multipathd is told.
     #[serde(rename = "path_size_bytes")]
     pub path_size: Bytes,
+    /// How two of its paths differ in what they hold, if they do: two volumes have one WWID.
+    pub paths_differ: Option<String>,
     /// True if commands to each of its paths wait while none ends: the target has fallen silent.
     pub silent: bool,
     /// The kernel's read-only flag.

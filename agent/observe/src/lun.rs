@@ -16,8 +16,11 @@ use node::{
     Content, Fact, Lun, LunView, Multipath, User,
     authority::{Authority, Record, Stamp},
 };
-use std::io;
+use std::{io, time::Duration};
 use terms::{Session, WantedLun, Wwid};
+
+/// After this time paths that differ are looked at once more: by then each shows what was being written.
+const SETTLES: Duration = Duration::from_millis(500);
 
 /// Finds the LUN on the sessions to the target, or behind the device's link, and looks at what it holds.
 pub fn lun(door: &Door<'_>, config: &Config, staged: Option<&Staging>) -> Fact<LunView> {
@@ -77,12 +80,24 @@ impl Look<'_> {
         self.attached(&paths, first, &portals).map(Some)
     }
 
-    /// How two of these paths differ in the filesystem's UUID or its stamp, if they do. A path that cannot be read shows nothing.
+    /// How two of these paths differ in the filesystem's UUID or its stamp, if they do, also a moment later: a stamp that is written
+    /// meanwhile differs once.
     fn difference(self, paths: &[(String, String)]) -> Option<String> {
+        self.differ_now(paths)?;
+        self.door.host.pause(SETTLES).ok()?;
+        self.differ_now(paths)
+    }
+
+    /// A path that cannot be read, or does not answer, shows nothing.
+    fn differ_now(self, paths: &[(String, String)]) -> Option<String> {
         let several = paths.iter().filter(|_| paths.len() > 1);
-        let shown = several.filter_map(|(disk, portal)| {
+        let answers = several.filter(|(disk, _)| !block::is_silent(self.door.host, disk).unwrap_or(true));
+        let shown = answers.filter_map(|(disk, portal)| {
             let what = match self.read_in_place(disk).ok()? {
-                None => "no XFS".to_owned(),
+                None => match block::probe(self.door.host, disk, None) {
+                    Ok(block::Content::Blank) => "nothing".to_owned(),
+                    Ok(_) | Err(_) => "no XFS".to_owned(),
+                },
                 Some((Superblock { uuid, .. }, stamp)) => match stamp {
                     Ok(None) => format!("XFS {uuid} without a stamp"),
                     Ok(Some(stamp)) => format!("XFS {uuid}, stamp {}", stamp.escape_ascii()),
@@ -145,19 +160,22 @@ impl Look<'_> {
             .map(|holder| holder.dm_name.clone().unwrap_or_else(|| holder.name.clone()));
         let users: Fact<Vec<User>> = self.users(&device).into();
         let silent = is_silent(self.door.host, paths)?;
+        // One map may lead to two volumes: many targets make a WWID of numbers, and a copy of a volume may keep it.
+        let paths_differ = if silent { None } else { self.difference(answering) };
         let content = if answering.is_empty() {
             // A read would block for the whole replacement timeout.
             Fact::Unknown("no session to it is logged in".into())
         } else if silent {
             Fact::Unknown("commands to it wait, and none ends".into())
+        } else if let Some(differ) = &paths_differ {
+            Fact::Unknown(differ.clone())
         } else if let Some(users) = users.known().filter(|users| !users.is_empty()) {
             match users.iter().any(|user| user.at == self.config.etcd.data_dir.as_str()) {
                 true => self.in_place(&device),
                 false => Fact::Unknown("it is not read while it is mounted".into()),
             }
         } else {
-            // One map may lead to two volumes: many targets make a WWID of numbers, and a copy of a volume may keep it.
-            self.difference(answering).map_or_else(|| self.content(&device), Fact::Unknown)
+            self.content(&device)
         };
         Ok(Lun {
             devno: format!("{}:{}", device.major, device.minor),
@@ -166,6 +184,7 @@ impl Look<'_> {
             serial: device.serial.clone().or_else(|| paths.iter().find_map(|path| path.serial.clone())),
             size: device.size,
             path_size: paths.iter().map(|path| path.size).min().unwrap_or(device.size),
+            paths_differ,
             silent,
             read_only: device.read_only || paths.iter().any(|path| path.read_only),
             holders: holders.collect(),
@@ -329,8 +348,13 @@ mod tests {
         );
         let source = Source { path: "config.toml".into(), text };
         let config = Config::load(&[source], "0123456789abcdef0123456789abcdef", "a").unwrap();
-        let blkid = format!("blkid -p -o export {}", machine.0.join("dev/sda").display());
-        let tools = Transcript::default().on(&blkid, 0, "TYPE=xfs\nUSAGE=filesystem\n", "");
+        let blkid = |disk: &str| format!("blkid -p -o export {}", machine.0.join(disk).display());
+        let tools = Transcript::default().on(&blkid("dev/sda"), 0, "TYPE=xfs\nUSAGE=filesystem\n", "").on(
+            &blkid("dev/sdb"),
+            2,
+            "",
+            "",
+        );
         let host = Host::fixture(Root::new(&machine.0), Box::new(tools)).unwrap();
         lun(&Door::of(&host, &config).unwrap(), &config, None).require().unwrap().clone()
     }
@@ -418,5 +442,8 @@ mod tests {
         assert!(!differs(&volume(1)));
         // A path that cannot be read shows nothing.
         assert!(!differs(""));
+        // A map that etcd uses.
+        machine.process(1, "36 25 8:1 / /var/lib/etcd rw - xfs /dev/sda rw\n");
+        assert!(differs(&volume(2)) && !differs(&volume(1)));
     }
 }

@@ -293,6 +293,11 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             |node| seen(node).content = Fact::Known(xfs(OURS, Some(stamp(1, 2)), false)),
             "use 2, where this node has written generation 1, use 1: another computer writes to it",
         ),
+        (
+            "stamp",
+            |node| seen(node).paths_differ = Some("two volumes have one WWID: sda shows A, sdb B".into()),
+            "sdb B; before that, stop etcd now",
+        ),
         ("fence", |node| node.local = Fact::Known(dir(&[], false)), "is not immutable"),
         ("fence", |node| node.local = Fact::Known(dir(&["member"], false)), "is not empty"),
         (

@@ -140,6 +140,7 @@ pub fn lun(content: Content) -> Lun {
         serial: None,
         size: Bytes(20 << 30),
         path_size: Bytes(20 << 30),
+        paths_differ: None,
         silent: false,
         read_only: false,
         holders: Vec::new(),

@@ -1,21 +1,24 @@
 //! A migration by hand onto the map. Then its paths fail, come back, are taken away and added, and the map gets another
 //! name, while etcd runs.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::super::main_pid;
+use super::super::{carries, check, health, main_pid, refused};
 use super::client::Client;
 use super::{
     BOTH, active, add, as_promised, is_on_map, is_well, names_missing, plans_nothing, prepare,
     prepare_multipathd, promise, under_a_client, wanted, works,
 };
 use crate::net::{Cut, Path};
-use crate::scene::Wanted;
+use crate::scene::{LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::target::Offer;
+use crate::target::{Lun, Offer, Target, blank, fingerprint};
 use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
@@ -25,15 +28,69 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Both ways to the LUN that `by_hand` does not take.
+/// Both ways to the LUN that `by_hand` does not take. At one of them there is another box of the same name for a while, whose volume has
+/// the same WWID: before the first write, at a later start, and beneath the mount.
 fn static_without_chap(stage: &mut Stage) -> Result<()> {
     stage.target.offer(Offer { chap: None, ..stage.target.offered().clone() })?;
     stage.configure(&Wanted { static_records: true, chap: None, ..wanted(stage) })?;
     prepare_multipathd(stage)?;
+    let other = stage.lun().with_extension("other");
+    blank(&other, LUN_SIZE)?;
+    File::options().write(true).open(&other)?.write_all_at(&[b'x'; 1 << 20], 1 << 16)?;
+    beside_another_box(stage, &other, |stage| is_refused(stage, &[stage.lun(), other.clone()]))?;
     stage.apply()?;
+    is_on_map(stage)?;
+    stage.node.ok("etcdctl put beside/another-box yes && systemctl stop etcd var-lib-etcd.mount")?;
+    beside_another_box(stage, &other, |stage| is_refused(stage, &[stage.lun(), other.clone()]))?;
+    stage.apply()?;
+    stage.has_kept("beside/another-box")?;
+    works(stage, 2)?;
+    stage.bed.net.cut(Path::B, Cut::Drop)?;
+    works(stage, 1)?;
+    stage.target.only_at(&[Path::A.portal()])?;
+    let second = another_box(stage, &other)?;
+    stage.bed.net.repair()?;
+    works(stage, 2)?;
+    carries(&health::finding(stage, "stamp")?, &["two volumes have one WWID", "stop etcd now"])?;
+    carries(&stage.agent("mark")?.both(), &["two volumes have one WWID"])?;
+    drop(second);
+    stage.target.only_at(&BOTH.map(Path::portal))?;
+    works(stage, 2)?;
     is_on_map(stage)?;
     works(stage, 2)?;
     is_well(stage)
+}
+
+/// The other box, at the second portal.
+fn another_box(stage: &Stage, volume: &path::Path) -> Result<Target> {
+    let offer = Offer { luns: vec![Lun::new(1, volume.to_owned())], ..stage.target.offered().clone() };
+    Target::start_at(&stage.bed, "tgt-b", &[Path::B.portal()], offer)
+}
+
+/// Plays something with the other box in place of the target at the second portal.
+fn beside_another_box(
+    stage: &mut Stage,
+    volume: &path::Path,
+    play: impl FnOnce(&Stage) -> Result<()>,
+) -> Result<()> {
+    stage.node.run("iscsiadm -m node --logout; iscsiadm -m session")?;
+    stage.target.only_at(&[Path::A.portal()])?;
+    let second = another_box(stage, volume)?;
+    play(stage)?;
+    stage.node.ok("iscsiadm -m node --logout; ! iscsiadm -m session")?;
+    drop(second);
+    stage.target.only_at(&BOTH.map(Path::portal))
+}
+
+/// `apply` refuses two volumes with one WWID, and writes to none of them.
+fn is_refused(stage: &Stage, volumes: &[path::PathBuf]) -> Result<()> {
+    let look = || volumes.iter().map(|volume| fingerprint(volume)).collect::<Result<Vec<_>>>();
+    let before = look()?;
+    check(&stage.agent("apply")?, refused("unknown", &["two volumes have one WWID"]))?;
+    if look()? != before {
+        bail!("a run that was refused has written to one of the volumes");
+    }
+    Ok(())
 }
 
 /// How long both paths are gone beyond the time until the kernel gives them up. multipathd then queues the writes.
