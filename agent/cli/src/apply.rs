@@ -72,15 +72,26 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
         return view::plan(file, goal, output);
     }
     let by_hand = goal != Goal::Lun(Occasion::Boot);
-    let opening = if by_hand { config::TO_APPLY } else { config::AT_BOOT };
+    let opening = match goal {
+        Goal::Lun(Occasion::Boot) => config::AT_BOOT,
+        Goal::Local => config::TO_APPLY.or_kept(),
+        Goal::Lun(_) | Goal::Claim | Goal::ClaimLocal => config::TO_APPLY,
+    };
     let (host, identity, config) = opening.load(file)?;
     // Secrets are read before signals are held back, because a read can hang.
-    let secrets = secrets::load(&host, &config, config::credentials().as_deref())?;
+    let secrets = match secrets::load(&host, &config, config::credentials().as_deref()) {
+        // Where there is a session it needs none, and without one the log-in fails.
+        Err(error) if goal == Goal::Local => {
+            tracing::warn!("{error}: going on without it");
+            Secrets::default()
+        }
+        secrets => secrets?,
+    };
     config::hold(&host)?;
     let door = Door::of(&host, &config)?;
-    let (lock, file) = loop {
+    let (lock, run_file) = loop {
         match alone::turn(&door, verb(goal)).context("making sure that this is the only apply")? {
-            Turn::Ours(lock, file) => break (lock, file),
+            Turn::Ours(lock, run_file) => break (lock, run_file),
             Turn::Taken(other) if by_hand => follow::run(&host, verb(goal), *other, !options.no_follow)?,
             Turn::Taken(other) => {
                 fail!(
@@ -92,11 +103,12 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
             }
         }
     };
-    let mut progress = Progress::new().followed_in(file);
+    let mut progress = Progress::new().followed_in(run_file);
     let outcome = prepare(&host, goal)
         .and_then(|()| carry_out(&door, &config, &secrets, &identity, goal, &lock, &mut progress));
     let result = result_of(goal, outcome.as_ref());
     if outcome.is_ok() {
+        config::keep(&host, file);
         logging::note_end(&result.text);
         print_out(&if output.json { format!("{:#}", result.json) } else { result.text.clone() });
     }

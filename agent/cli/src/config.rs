@@ -10,6 +10,7 @@ use host::{
 use node::{
     Fact, Identity,
     authority::{Authority, Record},
+    layout::CONFIG,
 };
 use std::{
     io::{self, Read as _},
@@ -45,16 +46,17 @@ pub(super) struct Opening {
     root: bool,
     namespace: Namespace,
     entry: Entry,
+    kept: bool,
 }
 
 /// For a verb that only reads.
 pub(super) const TO_LOOK: Opening =
-    Opening { root: true, namespace: Namespace::OfPid1IfPossible, entry: Entry::Needed };
+    Opening { root: true, namespace: Namespace::OfPid1IfPossible, entry: Entry::Needed, kept: false };
 /// For a verb that everybody may run: it measures a directory that its user sees.
 pub(super) const FOR_ANYBODY: Opening = Opening { root: false, ..TO_LOOK };
 /// For a verb that changes the node. It calls [`hold`] when it has read everything, before it begins.
 pub(super) const TO_CHANGE: Opening =
-    Opening { root: true, namespace: Namespace::OfPid1, entry: Entry::Needed };
+    Opening { root: true, namespace: Namespace::OfPid1, entry: Entry::Needed, kept: false };
 /// For a verb that changes the node, and can wait for the host name.
 pub(super) const TO_APPLY: Opening = Opening { entry: Entry::Awaited, ..TO_CHANGE };
 /// For what a boot does.
@@ -66,6 +68,7 @@ pub(super) struct Machine {
     pub host: Host,
     joined: Joined,
     entry: Entry,
+    kept: bool,
 }
 
 /// The config of the pool, and of this node, or the error that no entry is for it.
@@ -79,6 +82,11 @@ pub(super) struct Loaded {
 }
 
 impl Opening {
+    /// The same for a verb that is needed most on a moved node without a config: it takes the copy that [`keep`] has made.
+    pub fn or_kept(self) -> Self {
+        Self { kept: true, ..self }
+    }
+
     /// Opens the machine, without a config.
     pub fn machine(self) -> Result<Machine, Exit> {
         // Before any file is read, and while this process has one thread, which the kernel requires. systemd sets this variable
@@ -104,7 +112,7 @@ impl Opening {
                 Joined::Same
             }
         };
-        Ok(Machine { host, joined, entry: self.entry })
+        Ok(Machine { host, joined, entry: self.entry, kept: self.kept })
     }
 
     /// Opens the machine, and loads the config of this node.
@@ -137,7 +145,11 @@ impl Machine {
         let begun = Instant::now();
         let mut told = false;
         loop {
-            let pool = Pool::load(&sources(&self.host, file)?).map_err(|error| match error {
+            let mut sources = sources(&self.host, file)?;
+            if sources.is_empty() && self.kept {
+                sources = kept(&self.host);
+            }
+            let pool = Pool::load(&sources).map_err(|error| match error {
                 ConfigError::NoFile => without(observe::record(&self.host)),
                 error => error,
             })?;
@@ -207,6 +219,39 @@ pub(super) fn texts(host: &Host, file: Option<&Path>) -> Vec<(String, String)> {
     }
     let read = |path: PathBuf| host.root.read_input(&path).ok().map(|bytes| named(path, &bytes));
     paths.into_iter().filter_map(read).collect()
+}
+
+/// Keeps the config beside the record while etcd's data is on the LUN. It is no part of the record's truth, so an error is a warning.
+pub(super) fn keep(host: &Host, file: Option<&Path>) {
+    let write = || -> anyhow::Result<()> {
+        if !is_moved(host) {
+            return Ok(host.root.remove(CONFIG)?);
+        }
+        let found = sources(host, file)?;
+        let text =
+            serde_json::to_string(&found.iter().map(|one| (&one.path, &one.text)).collect::<Vec<_>>())?;
+        match host.root.read_opt(CONFIG)? {
+            Some(there) if there == text || found.is_empty() => Ok(()),
+            _ => Ok(host.root.write_durably(&CONFIG.parse()?, &text, 0o600)?),
+        }
+    };
+    write().unwrap_or_else(|error| tracing::warn!("keeping a copy of the config: {error:#}"));
+}
+
+fn is_moved(host: &Host) -> bool {
+    matches!(observe::record(host), Fact::Known(Some(Record { authority: Authority::Lun, .. })))
+}
+
+/// The copy of a moved node; nothing if there is none.
+fn kept(host: &Host) -> Vec<Source> {
+    let text = host.root.read_opt(CONFIG).ok().flatten().filter(|_| is_moved(host)).unwrap_or_default();
+    let found: Vec<(String, String)> = serde_json::from_str(&text).unwrap_or_default();
+    if !found.is_empty() {
+        tracing::warn!(
+            "the config is gone, so this uses the copy in {CONFIG}, which the last `etcd-lun apply` made"
+        );
+    }
+    found.into_iter().map(|(path, text)| Source { path: format!("{CONFIG}: {path}"), text }).collect()
 }
 
 /// The error of a node without a config.
@@ -282,4 +327,36 @@ fn sources(host: &Host, file: Option<&Path>) -> Result<Vec<Source>, ConfigError>
 /// The directory of the unit's credentials (systemd.exec(5)).
 pub(super) fn credentials() -> Option<String> {
     env::var("CREDENTIALS_DIRECTORY")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::{Root, files::Files, transcript::NoTools};
+    use terms::{FsUuid, Nonce};
+
+    /// The object was removed before the data was brought back.
+    #[test]
+    fn the_config_is_kept_while_the_data_is_on_the_lun() {
+        let machine = Files::new("kept-config");
+        let host = Host::fixture(Root::new(&machine.0), Box::new(NoTools)).unwrap();
+        machine.put("etc/etcd-lun/config.toml", "[boot]\n");
+        machine.put("etc/etcd-lun/config.d/10-nodes.toml", "[[node]]\n");
+        let wwid = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4".parse().unwrap();
+        let local = Record::begin(4, FsUuid([1; 16]), wwid, "/var/lib/etcd".parse().unwrap(), Nonce([7; 16]));
+        let lun = local.clone().commit(None);
+        let keeps = |record: &Record| {
+            machine.put("var/lib/etcd-lun/authority.json", &record.to_text().unwrap());
+            keep(&host, None);
+            kept(&host).into_iter().map(|source| source.text).collect::<Vec<_>>()
+        };
+        assert!(keeps(&local).is_empty());
+        assert_eq!(keeps(&lun), ["[boot]\n", "[[node]]\n"]);
+        // Without the object nothing is written over the copy.
+        host.root.remove("/etc/etcd-lun/config.toml").unwrap();
+        host.root.remove("/etc/etcd-lun/config.d/10-nodes.toml").unwrap();
+        assert_eq!(keeps(&lun), ["[boot]\n", "[[node]]\n"]);
+        assert_eq!(host.root.mode(CONFIG).unwrap().map(|mode| mode & 0o777), Some(0o600));
+        assert!(keeps(&local).is_empty() && host.root.mode(CONFIG).unwrap().is_none());
+    }
 }

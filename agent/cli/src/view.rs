@@ -2,6 +2,7 @@
 
 use super::{
     config,
+    config::Opening,
     document::Document,
     exit::Exit,
     follow,
@@ -29,8 +30,12 @@ pub const PLAN: Document<Plan> = Document::under(
 );
 
 /// Loads the config and observes the node, and the cluster if that is asked for. This takes no lock and changes nothing.
-pub(super) fn look(file: Option<&Path>, asked: Asked) -> Result<(Host, Config, Node), Exit> {
-    let (host, identity, config) = config::TO_LOOK.load(file)?;
+pub(super) fn look(
+    opening: Opening,
+    file: Option<&Path>,
+    asked: Asked,
+) -> Result<(Host, Config, Node), Exit> {
+    let (host, identity, config) = opening.load(file)?;
     let node = observe::node(&Door::of(&host, &config)?, &config, identity, Viewpoint::Reader, asked);
     Ok((host, config, node))
 }
@@ -56,7 +61,8 @@ pub(super) fn last_run(host: &Host) -> String {
 
 /// `plan`
 pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
-    let (_, config, node) = look(file, apply::asked(goal))?;
+    let opening = if goal == Goal::Local { config::TO_LOOK.or_kept() } else { config::TO_LOOK };
+    let (_, config, node) = look(opening, file, apply::asked(goal))?;
     let plan = goal.plan(&config, &node)?;
     if output.json {
         return print_json(&PLAN, &plan);
@@ -73,7 +79,7 @@ pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Res
 
 /// `status`
 pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let machine = config::TO_LOOK.machine()?;
+    let machine = config::TO_LOOK.or_kept().machine()?;
     let loaded = machine.config(file);
     let host = machine.host;
     // Somebody whose etcd is down for a wrong config wants to know where the data is.

@@ -85,6 +85,9 @@ fn requires_the_mount(stage: &mut Stage) -> Result<()> {
     stage.is_on_lun()?;
     stage.has_kept("acknowledged")?;
 
+    // The object is removed before the data is back.
+    stage.node.ok("mv /etc/etcd-lun /root/ && etcd-lun status | grep LUN")?;
+    stage.node.ok("etcd-lun apply 2>&1 | grep 'no-config.*etcd-lun rollback'")?;
     let rollback = stage.agent("rollback")?;
     if rollback.code != 0 {
         bail!("the rollback should have succeeded: {rollback}");

@@ -1,12 +1,14 @@
 //! Another LUN in place of ours, and another node that uses our LUN. Both are refused; no byte changes and
 //! etcd stays down.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::super::{Declined, lost};
+use super::super::health::finding;
+use super::super::{Declined, carries, lost};
 use super::{check, refused};
 use crate::etcd;
 use crate::image::HOSTNAME;
@@ -62,6 +64,7 @@ fn swapped_lun(stage: &mut Stage) -> Result<()> {
 /// our node is refused.
 fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
+    counted_by_another(stage).context("while etcd runs on the LUN")?;
     let id = stage.node.ok("cat /etc/machine-id")?;
     stage.node.ok(&format!("etcdctl put /before/the/other yes && {IDLE}"))?;
     let ours = stage.lun();
@@ -86,6 +89,40 @@ fn mounted_elsewhere(stage: &mut Stage) -> Result<()> {
     stage.has_kept("/before/the/other")?;
     stage.is_on_lun()?;
     new_machine_id(stage, &ours, &id)
+}
+
+/// Another computer counts a use of the LUN that etcd runs on, and then the LUN goes back to an earlier moment, both in the sector
+/// of the root directory, which XFS does not read again. The next look finds each. Nothing is counted over it, and etcd runs on.
+fn counted_by_another(stage: &Stage) -> Result<()> {
+    const COUNT: &str = "etcd-lun mark | grep 'is counted\\|use [0-9]'";
+    const IN_PLACE: &str = "! etcd-lun health | grep 'XFS writes it'";
+    let lun = OpenOptions::new().read(true).write(true).open(stage.lun())?;
+    let mut number = [0; 8];
+    lun.read_exact_at(&mut number, 56)?; // sb_rootino of the superblock (xfsprogs `xfs_format.h`), in the first allocation group
+    let at = u64::from_be_bytes(number) * 512;
+    let sector = || -> Result<[u8; 512]> {
+        let mut sector = [0; 512];
+        lun.read_exact_at(&mut sector, at).map(|()| sector).map_err(Into::into)
+    };
+    stage.wait_until(&format!("{COUNT} && sleep 40 && {IN_PLACE}"))?;
+    let earlier = sector()?;
+    stage.wait_until(&format!("{COUNT} && sleep 40 && {IN_PLACE}"))?;
+    let ours = sector()?;
+    let uses = ours.windows(14).position(|text| text == b"\"activations\":").context("no stamp there")?;
+    let mut others = ours;
+    others[uses + 14] = b'9';
+    stage.node.ok("sleep 21")?; // the last use is older than a write-back of XFS then
+    for (what, planted) in [("another computer", others), ("an earlier moment", earlier)] {
+        lun.write_all_at(&planted, at)?;
+        carries(&finding(stage, "stamp")?, &["where this node has written generation 1"]).context(what)?;
+        let counted = stage.agent("mark")?;
+        stage.node.ok("etcdctl put /beside/another yes && sync")?;
+        if sector()? != planted {
+            bail!("{what}: something was written over what it wrote: {counted}");
+        }
+    }
+    lun.write_all_at(&ours, at)?;
+    stage.node.ok(&format!("{IN_PLACE} && etcdctl get /beside/another | grep yes")).map(drop)
 }
 
 const KEEP_STAMP: &str = "getfattr --only-values -n trusted.etcd-lun.stamp /mnt/x >/run/kept-stamp";
