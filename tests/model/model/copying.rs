@@ -21,6 +21,7 @@ impl Run<'_> {
     pub fn lun_of_ours(&self) -> Result<(u8, Tree, Option<Stamp>), Stop> {
         match (self.world.disk, self.world.record) {
             _ if !self.world.session || !self.world.reachable => Self::fail("the LUN has gone"),
+            _ if self.world.two_volumes && self.guards.paths => Self::fail("two volumes have one WWID"),
             (Disk::Xfs { id, tree, stamp }, Some(record)) if id == record.id || !self.guards.uuid => {
                 Ok((id, tree, stamp))
             }

@@ -1,6 +1,7 @@
 //! The facts that `observe` would report about the model's world.
 
 use crate::{
+    outside::OTHERS,
     run::Runtime,
     world::{Disk, Etcd, Guards, Local, Record, Stamp, Tree, World, Writes},
 };
@@ -8,8 +9,8 @@ use config::Config;
 use node::{
     BarredData, Content, Fact, LunView, MemberHealth, Node, StagedCopy, authority, authority::LunUse,
 };
-use std::sync::LazyLock;
-use terms::{Bytes, Fingerprint, FsUuid, Nonce, RecordedFingerprint};
+use std::{sync::LazyLock, time::Duration};
+use terms::{Bytes, Fingerprint, FsUuid, Nonce, RecordedFingerprint, Span};
 
 /// The UUID for a small number.
 pub fn uuid(id: u8) -> FsUuid {
@@ -101,7 +102,13 @@ fn content(world: &World, staged: bool, guards: Guards) -> Content {
                 Some(record) if !guards.uuid => record.id,
                 _ => id,
             };
-            let stamp = found.map(|found| stamp(found, world, guards));
+            let mut stamp = found.map(|found| stamp(found, world, guards));
+            // Another node of the same machine id, as one that was cloned and got a name of its own.
+            if let (Some(stamp), Some(Stamp { ours: false, .. }), OTHERS, true) =
+                (&mut stamp, found, id, guards.owner)
+            {
+                (stamp.machine_id, stamp.node) = (support::MACHINE.into(), "master-9".into());
+            }
             match support::xfs(uuid(id), stamp, staged) {
                 Content::Xfs { uuid, label, size, stamp, settled, .. } => {
                     let empty = settled.then_some(tree == Tree::Whole(0));
@@ -150,6 +157,10 @@ pub fn node(world: &World, staged: bool, guards: Guards) -> Node {
         support::known(&mut node.sessions)[0].session.state = "FAILED".into();
         node.lun = Fact::Known(LunView::NoSession);
     }
+    if let (true, Fact::Known(LunView::Seen(lun))) = (world.two_volumes && guards.paths, &mut node.lun) {
+        lun.paths_differ = Some("two volumes have one WWID".into());
+        lun.content = Fact::Unknown("two volumes have one WWID".into());
+    }
     node.fresh_uuid = Fact::Known(uuid(fresh));
     node.fresh_nonce = Fact::Known(Nonce([world.nonce; 16]));
     node.barred_data =
@@ -193,6 +204,10 @@ pub fn node(world: &World, staged: bool, guards: Guards) -> Node {
     let mut etcd = support::etcd(state);
     etcd.start_queued = queued;
     etcd.stopped_by_us = world.stopped_by_us;
+    if world.elsewhere && guards.source {
+        etcd.other_place = Fact::Known(world.is_running().then(|| "/var/other/member/snap/db".into()));
+        node.idle = Fact::Known(Some(Span(Duration::from_secs(86_400))));
+    }
     node.etcd = Fact::Known(etcd);
     node.cluster = world.is_running().then(|| {
         let mut cluster = support::cluster(3);

@@ -388,6 +388,7 @@ impl Machine for Sim<'_, '_> {
     fn note(&mut self, _text: &str) {}
 
     fn perform(&mut self, effect: &Effect) -> anyhow::Result<String> {
+        ensure!(!self.run.borrow_mut().effect_fails(), "no space left on device");
         self.carry_out(effect)?;
         Ok(String::new())
     }

@@ -15,6 +15,7 @@ impl World {
         }
         let truth = self.truth + 1;
         match (self.etcd, self.disk) {
+            (Etcd::OnLocal, _) if self.elsewhere => Some(Self { truth, ..self }),
             (Etcd::OnLocal, _) => Some(Self { truth, ..self.with_local(truth) }),
             (Etcd::OnLun, Disk::Xfs { id, stamp, .. }) => {
                 Some(Self { truth, disk: Disk::Xfs { id, tree: Tree::Whole(truth), stamp }, ..self })
@@ -59,6 +60,7 @@ impl World {
         let alone = Self { sidecars: false, ..self };
         Ok(Some(match self.start()? {
             Start::Nowhere => Self { etcd: Etcd::Failed, ..alone },
+            Start::Local if self.elsewhere => Self { etcd: Etcd::OnLocal, ..alone },
             Start::Local => {
                 let meddled = self.meddled || self.record_says_lun();
                 Self { etcd: Etcd::OnLocal, local: Local::Data(self.truth), meddled, ..alone }
@@ -103,6 +105,18 @@ impl World {
         can.then_some(Self { beneath: true, robbed: true, ..self })
     }
 
+    /// A second volume with the LUN's WWID comes, or goes. Where the map is in use the path to the LUN fails: the map is the other volume.
+    fn second_volume(self) -> Option<Self> {
+        if self.two_volumes && self.mounted {
+            return Some(Self { disk: Disk::Blank, two_volumes: false, ..self });
+        }
+        // With the rest as it is after a run: more would make the search half as long again, and show the same.
+        let is_plain =
+            self.snapshot.is_none() && !self.session && !self.robbed && !self.meddled && !self.stopped_by_us;
+        let can = self.two_volumes || self.record_says_lun() && !self.mounted && is_plain;
+        can.then_some(Self { two_volumes: !self.two_volumes, ..self })
+    }
+
     /// Everything that can happen next while etcd-lun does not run.
     pub fn outside(self, runtime: Runtime) -> Result<Vec<Self>, String> {
         let mut next = vec![self.rebooted(runtime)];
@@ -113,6 +127,7 @@ impl World {
         }
         next.extend(self.shut_down());
         next.extend(self.used_beneath());
+        next.extend(self.second_volume());
         next.extend(self.etcd_started()?);
         if self.is_running() {
             next.push(Self { etcd: Etcd::Down, ..self });

@@ -180,7 +180,8 @@ fn beside_a_clone(planner: &Planner, tried: World) -> Result<usize, String> {
 
 /// A clone uses the LUN of a node that is down.
 fn used_by_a_clone(now: &World, runtime: Runtime) -> Option<World> {
-    let world = World { reachable: true, snapshot: None, counted: false, ..*now }.used_by_a_clone()?;
+    let world = World { reachable: true, two_volumes: false, snapshot: None, counted: false, ..*now }
+        .used_by_a_clone()?;
     (!now.mounted && !now.is_running()).then(|| world.rebooted(runtime))
 }
 
@@ -241,7 +242,12 @@ fn restore(runtime: Runtime) -> (usize, bool) {
             leaves_the_clone_alone(&search, world).unwrap_or_else(|why| panic!("{why}\nfrom {world}"));
         }
         for earlier in before {
-            let world = World { reachable: true, counted: false, ..restored(&now, &earlier, runtime) };
+            let world = World {
+                reachable: true,
+                two_volumes: false,
+                counted: false,
+                ..restored(&now, &earlier, runtime)
+            };
             if !done.insert(world) {
                 continue;
             }

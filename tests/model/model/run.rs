@@ -65,6 +65,8 @@ pub enum Event {
     CopyLies,
     /// The LUN reports that a stamp is written, and does not keep it.
     StampLost,
+    /// An effect changes nothing, and fails: the node's disk is full, for example, or a tool is.
+    Fails,
     /// A person or systemd asks the run to stop.
     Interrupted,
     /// So many of the other members go down that the rest is no quorum.
@@ -282,6 +284,21 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// True if the next effect fails. It is a place of its own, at which nothing else happens.
+    pub fn effect_fails(&mut self) -> bool {
+        let place = self.place;
+        self.place += 1;
+        match self.events.split_first() {
+            None => self.possible.push((place, Event::Fails)),
+            Some(((at, _), later)) if *at == place => {
+                self.events = later;
+                return true;
+            }
+            Some(_) => {}
+        }
+        false
+    }
+
     /// Notes the events that are possible at this place.
     fn foresee(&mut self, place: usize) {
         let world = &self.world;
@@ -331,7 +348,7 @@ impl<'a> Run<'a> {
             Event::EtcdFlickered => self.world.flickered(),
             Event::Written => Ok(self.world.written()),
             Event::SidecarWrites => Ok(self.world.written_by_sidecar()),
-            Event::CopyLies | Event::StampLost => {
+            Event::CopyLies | Event::StampLost | Event::Fails => {
                 self.has_failed = true;
                 Ok(None)
             }

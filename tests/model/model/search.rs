@@ -45,6 +45,8 @@ fn beginnings() -> Vec<World> {
         mounted: false,
         shut: false,
         beneath: false,
+        elsewhere: false,
+        two_volumes: false,
         etcd: Etcd::OnLocal,
         stopped_by_us: false,
         others: true,
@@ -60,6 +62,10 @@ fn beginnings() -> Vec<World> {
     [Disk::Blank, Disk::Foreign, stamped(false), stamped(true)]
         .into_iter()
         .flat_map(|disk| [World { disk, ..node }, World { disk, ..new_member }])
+        .chain([
+            World { two_volumes: true, ..node },
+            World { elsewhere: true, local: Local::Data(0), ..node },
+        ])
         .collect()
 }
 
@@ -94,7 +100,8 @@ fn is_ours_to_mend(world: &World, verb: Verb) -> bool {
         Disk::Unfinished(id) | Disk::Xfs { id, stamp: None, .. } => ours(id),
         Disk::Xfs { id, stamp: Some(stamp), .. } => ours(id) && stamp.ours && !is_old(world, stamp),
     };
-    is_our_disk && world.reachable && !world.robbed && !world.meddled
+    let is_in_doubt = world.robbed || world.meddled || world.elsewhere || world.two_volumes;
+    is_our_disk && world.reachable && !is_in_doubt
 }
 
 /// Whether the local copy is authoritative, and the array has restored a snapshot: the stamp is neither that of the last attempt

@@ -129,6 +129,10 @@ pub struct World {
     pub shut: bool,
     /// Whether another computer has mounted the LUN too, and counted a use there. The kernel has the filesystem of before in memory.
     pub beneath: bool,
+    /// Whether etcd's data is somewhere else: on a second disk, in another directory. The data directory has what was left there.
+    pub elsewhere: bool,
+    /// Whether the LUN's paths lead to two volumes with one WWID. The other one is blank.
+    pub two_volumes: bool,
     pub etcd: Etcd,
     /// Whether the note exists that etcd-lun stopped etcd.
     pub stopped_by_us: bool,
@@ -181,6 +185,10 @@ pub struct Guards {
     pub shut: bool,
     /// What the device has beneath the mount is looked at.
     pub in_place: bool,
+    /// Where etcd has its data is looked at.
+    pub source: bool,
+    /// What each path shows is compared.
+    pub paths: bool,
     /// A rollback's mark in the record is checked.
     pub rolled_back: bool,
     /// What counts is done after all containers of the pod have ended.
@@ -218,6 +226,8 @@ impl Guards {
         unmount_first: true,
         shut: true,
         in_place: true,
+        source: true,
+        paths: true,
         rolled_back: true,
         pod_end: true,
         pod_is_down: true,
@@ -276,6 +286,7 @@ impl World {
             };
         }
         match self.local {
+            _ if self.elsewhere => Ok(Start::Local),
             Local::Barred | Local::Fenced => Ok(Start::Nowhere),
             Local::Data(writes) if writes == self.truth => Ok(Start::Local),
             Local::Data(writes) => Err(format!("etcd can start on local data of write {writes}")),
@@ -309,8 +320,11 @@ impl World {
     /// What must hold in every state.
     pub fn check(&self) -> Result<(), String> {
         self.start()?;
+        if self.elsewhere && self.record_says_lun() {
+            return Err("data that etcd does not use is authoritative".into());
+        }
         match (self.etcd, self.local, self.disk) {
-            (Etcd::OnLocal, Local::Data(writes), _) if writes == self.truth => {}
+            (Etcd::OnLocal, Local::Data(writes), _) if writes == self.truth || self.elsewhere => {}
             // It had opened the data before that was moved away.
             (Etcd::OnLocal, Local::Barred | Local::Empty | Local::Fenced, _)
                 if self.aside.or(self.barred_writes()) == Some(self.truth) => {}
@@ -329,7 +343,9 @@ impl World {
         if self.etcd == Etcd::OnLocal && self.mounted {
             return Err("the LUN is mounted over a running etcd".into());
         }
-        let on_local = matches!(self.local, Local::Data(writes) if writes == self.truth) || self.truth == 0;
+        let on_local = self.elsewhere
+            || matches!(self.local, Local::Data(writes) if writes == self.truth)
+            || self.truth == 0;
         let on_lun = matches!(self.disk, Disk::Xfs { tree: Tree::Whole(writes), .. } if writes == self.truth);
         let on_shelf = self.shelf.is_some_and(|shelf| shelf.tree == Tree::Whole(self.truth));
         let aside = self.barred_writes() == Some(self.truth) || self.aside == Some(self.truth);
@@ -344,7 +360,7 @@ impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "truth {}, local {:?}, record {:?}, shelf {:?}, aside {:?}, barred {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}{}etcd {:?}{}",
+            "truth {}, local {:?}, record {:?}, shelf {:?}, aside {:?}, barred {:?}, disk {:?}, snapshot {:?}, {}{}{}{}{}{}{}{}{}{}etcd {:?}{}",
             self.truth,
             self.local,
             self.record,
@@ -358,6 +374,8 @@ impl fmt::Display for World {
             if self.mounted { "mounted, " } else { "" },
             if self.shut { "shut down, " } else { "" },
             if self.beneath { "used beneath, " } else { "" },
+            if self.elsewhere { "etcd's data is elsewhere, " } else { "" },
+            if self.two_volumes { "two volumes, " } else { "" },
             if self.others { "" } else { "no quorum of others, " },
             if self.sidecars { "sidecars, " } else { "" },
             match (self.robbed, self.meddled) {
