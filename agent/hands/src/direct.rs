@@ -47,7 +47,7 @@ impl Privileged for Direct {
     fn perform(&self, host: &Host, request: &Request) -> anyhow::Result<(Said, Option<OwnedFd>)> {
         match request {
             Request::Stage { disk } => {
-                let options = staging::superblock_options(host, &self.mount_options)?.unwrap_or_default();
+                let options = staging::staging_options(host, &self.mount_options)?;
                 return Ok((Said::Done, Some(mounted(host, disk, Access::ReadWrite, &options)?)));
             }
             Request::Inspect { disk } => {
@@ -342,11 +342,10 @@ fn is_stopping(host: &Host, disk: &str) -> anyhow::Result<()> {
 }
 
 /// A mount of the XFS on a disk. The policy lets the hands open no other disk than the one that the udev rule labels, and the
-/// kernel would not ask it again before it mounts.
+/// kernel would not ask it again before it mounts: so it gets the disk that was opened, and no name.
 fn mounted(host: &Host, disk: &str, access: Access, options: &str) -> anyhow::Result<OwnedFd> {
-    require!(block::xfs_on(host, disk)?.is_some(), LunChanged, "{disk} holds no XFS");
-    let node = host.root.locate(block::node(disk)?.as_path());
-    Ok(staging::detached(&node, access, options)?)
+    let Some(opened) = block::open_xfs(host, disk)? else { fail!(LunChanged, "{disk} holds no XFS") };
+    Ok(staging::detached(&opened, access, options)?)
 }
 
 /// Starts iscsid's socket, or iscsid itself where it has none. Either may have failed before the node had an initiator name.

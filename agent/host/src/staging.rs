@@ -15,7 +15,7 @@
 
 mod options;
 
-pub use options::{inspecting_options, options_here, superblock_options};
+pub use options::{inspecting_options, options_here, staging_options, superblock_options};
 
 use super::{
     Host,
@@ -24,7 +24,7 @@ use super::{
     root::at as at_path,
 };
 use rustix::{
-    fd::{AsFd, OwnedFd},
+    fd::{AsFd, AsRawFd as _, OwnedFd},
     fs::{
         AtFlags, CWD, FileType, Mode, OFlags, StatxAttributes, StatxFlags, fstat, fstatvfs, major, minor,
         openat, statx, syncfs,
@@ -240,11 +240,13 @@ pub fn inspect(
     open().map_err(|error| refused(log, device, &name, error))
 }
 
-/// Mounts the XFS on a device node without attaching it anywhere: it ends with its last handle. Device nodes, set-id bits and
+/// Mounts the XFS on an opened disk without attaching it anywhere: it ends with its last handle. Device nodes, set-id bits and
 /// programs on it have no effect. `options` are XFS's, with commas between them.
-pub fn detached(node: &Path, access: Access, options: &str) -> io::Result<OwnedFd> {
+pub fn detached(disk: impl AsFd, access: Access, options: &str) -> io::Result<OwnedFd> {
     let context = fsopen("xfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(&context, "source", node)?;
+    // A name of the disk would be resolved once more, and may lead to another one then.
+    let opened = format!("/proc/self/fd/{}", disk.as_fd().as_raw_fd());
+    fsconfig_set_string(&context, "source", opened)?;
     let mut attributes = MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
@@ -259,7 +261,11 @@ pub fn detached(node: &Path, access: Access, options: &str) -> io::Result<OwnedF
         }
     }
     fsconfig_create(&context)?;
-    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+    let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    match fstat(&mount)?.st_dev == fstat(disk)?.st_rdev {
+        true => Ok(mount),
+        false => Err(io::Error::other("the kernel has mounted another disk than the one that was opened")),
+    }
 }
 
 /// mount(8) may have to replay a large log.

@@ -100,12 +100,12 @@ impl Bench {
     }
 
     fn try_to_stage(&self, device: &Path, name: &str, access: Access) -> Result<Staging, StagingError> {
-        let make = || staging::detached(device, access, "");
+        let make = || staging::detached(File::open(device)?, access, "");
         Staging::attach(&self.host, device, &self.abs(name), &[], make)
     }
 
     fn inspect(&self, device: &Path) -> Result<OwnedFd, StagingError> {
-        let make = || staging::detached(device, Access::ReadOnly, "norecovery");
+        let make = || staging::detached(File::open(device)?, Access::ReadOnly, "norecovery");
         staging::inspect(&self.host, device, make)
     }
 

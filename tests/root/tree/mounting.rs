@@ -182,7 +182,7 @@ fn a_mount_has_the_options_of_etcds() {
     let like = ["logbsize=64k".to_owned(), "noexec".into()];
     let options = staging::superblock_options(&bench.host, &like).unwrap().unwrap();
     let staging = Staging::attach(&bench.host, &device, &bench.abs("staging"), &like, || {
-        staging::detached(&device, Access::ReadWrite, &options)
+        staging::detached(fs::File::open(&device)?, Access::ReadWrite, &options)
     })
     .unwrap();
     let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
@@ -195,6 +195,7 @@ fn a_mount_has_the_options_of_etcds() {
     let root = bench.inspect(&device).unwrap();
     assert_eq!(host::dir::names(root).unwrap(), ["file"]);
     // Options that XFS does not know are refused, and not left out.
-    let error = staging::detached(&device, Access::ReadWrite, "lazytime2").unwrap_err();
+    let error =
+        staging::detached(fs::File::open(&device).unwrap(), Access::ReadWrite, "lazytime2").unwrap_err();
     assert_eq!(error.raw_os_error(), Some(22), "{error}");
 }

@@ -19,7 +19,7 @@ use super::{
     places::places,
 };
 use crate::{Host, root::at as at_path, xfs::Superblock};
-use std::{collections::BTreeSet, io};
+use std::{collections::BTreeSet, io, os::fd::OwnedFd};
 use terms::{ErrorName, FsUuid, Named};
 
 /// The content of a device.
@@ -144,6 +144,16 @@ pub fn xfs_on(host: &Host, name: &str) -> io::Result<Option<FsUuid>> {
     let path = node(name)?;
     let found = Medium::open(&host.root.locate(path.as_path())).and_then(|medium| read_superblock(&medium));
     Ok(found.map_err(|error| at_path(path.as_path(), &error))?.map(|superblock| superblock.uuid))
+}
+
+/// Opens a disk that holds an XFS, through no link; none if it holds none.
+pub fn open_xfs(host: &Host, name: &str) -> io::Result<Option<OwnedFd>> {
+    let path = node(name)?;
+    let open = || -> io::Result<_> {
+        let medium = Medium::open_node(&host.root.locate(path.as_path()))?;
+        Ok(read_superblock(&medium)?.map(|_| OwnedFd::from(medium)))
+    };
+    open().map_err(|error| at_path(path.as_path(), &error))
 }
 
 /// The UUID of the XFS on the device at this path, read from the device itself; none if it holds none.

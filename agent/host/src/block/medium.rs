@@ -3,7 +3,10 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Seek, SeekFrom},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{FileExt, OpenOptionsExt},
+    },
     path::Path,
 };
 
@@ -20,10 +23,21 @@ pub(super) struct Medium {
     size: u64,
 }
 
+impl From<Medium> for OwnedFd {
+    fn from(medium: Medium) -> Self {
+        medium.file.into()
+    }
+}
+
 impl Medium {
     /// Opens for reading.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::open_with(OpenOptions::new().read(true), 0, path)
+    }
+
+    /// Opens for reading what has this very name, and is no link.
+    pub fn open_node(path: &Path) -> io::Result<Self> {
+        Self::open_with(OpenOptions::new().read(true), nix::libc::O_NOFOLLOW, path)
     }
 
     /// Opens for reading and writing; fails if the disk is in use.

@@ -14,7 +14,7 @@ mod tests;
 mod xfs_root;
 
 pub use activity::is_silent;
-pub use content::{ClearError, Content, clear_unfinished, filesystem_at, probe, xfs_on};
+pub use content::{ClearError, Content, clear_unfinished, filesystem_at, open_xfs, probe, xfs_on};
 pub use luns::{ShownLun, drop_lun, luns_of};
 pub use xfs_root::{InPlace, in_place, trusted_attribute_of_root};
 
@@ -280,20 +280,27 @@ pub fn announce_change(host: &Host, name: &str) -> io::Result<()> {
     host.root.poke(format!("{}/uevent", sys_dir(name)?), "change")
 }
 
-/// The device node of a disk. In a kernel name `!` stands for `/`.
+/// The device node of a disk, which the kernel itself makes in /dev, and no other name beside it: in the kernel's name of a disk
+/// whose node is in a directory `!` stands for `/`, and udev makes links in directories. No disk that has a LUN has such a name.
 pub fn node(name: &str) -> io::Result<AbsPath> {
+    if name.contains('!') {
+        return Err(not_a_disk(name));
+    }
     sys_dir(name)?;
-    format!("/dev/{}", name.replace('!', "/")).parse().map_err(io::Error::other)
+    format!("/dev/{name}").parse().map_err(io::Error::other)
 }
 
 fn sys_dir(name: &str) -> io::Result<String> {
-    if name.is_empty() || name.contains('/') || name == "." || name == ".." {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("`{}` is not a disk's kernel name", name.escape_debug()),
-        ));
+    let is_of_a_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_!".contains(&byte);
+    match !name.is_empty() && name.bytes().all(is_of_a_name) {
+        true => Ok(format!("/sys/class/block/{name}")),
+        false => Err(not_a_disk(name)),
     }
-    Ok(format!("/sys/class/block/{name}"))
+}
+
+fn not_a_disk(name: &str) -> io::Error {
+    let said = format!("`{}` is not the kernel name of a disk in /dev", name.escape_debug());
+    io::Error::new(io::ErrorKind::InvalidInput, said)
 }
 
 fn holders(host: &Host, dir: &str) -> io::Result<Vec<Holder>> {

@@ -20,6 +20,14 @@ pub fn superblock_options(host: &Host, options: &[String]) -> io::Result<Option<
     Ok(of_superblock(&options_here(host, options)?))
 }
 
+/// XFS's options for a mount that may be the only one of its filesystem: those of the filesystem in memory. If one option may belong
+/// there or not, the label alone, without which the labels on the LUN would count.
+pub fn staging_options(host: &Host, like: &[String]) -> io::Result<String> {
+    let here = options_here(host, like)?;
+    let label = || here.iter().copied().filter(|option| option.starts_with(CONTEXT)).collect();
+    Ok(of_superblock(&here).unwrap_or_else(label))
+}
+
 fn of_superblock(options: &[&str]) -> Option<String> {
     let mut own = Vec::new();
     for option in options {
@@ -82,6 +90,9 @@ mod tests {
                 fs::write(base.join("proc/self/attr/current"), own).unwrap();
             }
             assert_eq!(superblock_options(&host, &like).unwrap().as_deref(), Some(mounted), "{own:?}");
+            let unknown = [&like[..], &["lazytime".to_owned()]].concat();
+            let label = mounted.strip_prefix("prjquota").unwrap().trim_start_matches(',');
+            assert_eq!(staging_options(&host, &unknown).unwrap(), label, "{own:?}");
             assert_eq!(inspecting_options(&host, &like).unwrap(), inspected, "{own:?}");
         }
         fs::remove_dir_all(base).unwrap();

@@ -183,5 +183,9 @@ fn nodes_and_links() {
     assert_eq!(led_to(&tree.host, "/dev/disk/by-id/disk").unwrap().as_deref(), Some("sdc"));
     fs::remove_file(tree.base.join("dev/sdc")).unwrap();
     assert_eq!(led_to(&tree.host, "/dev/disk/by-id/disk").unwrap(), None);
-    assert_eq!(node("cciss!c0d0").unwrap().as_str(), "/dev/cciss/c0d0");
+    assert_eq!(node("dm-0").unwrap().as_str(), "/dev/dm-0");
+    // A name that leads into a directory of /dev, where udev makes links, is none.
+    for name in ["cciss!c0d0", "disk!by-label!pvdata", "../sda", "sda/x", "", ".", "s a"] {
+        assert!(node(name).is_err(), "{name}");
+    }
 }

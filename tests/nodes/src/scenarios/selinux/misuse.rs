@@ -115,6 +115,7 @@ const REFUSED: &[(&str, &str)] = &[
     (r#"{"rescan":{"disk":"../../class/block/vda"}}"#, "../../class/block/vda"),
     (r#"{"stage":{"disk":"vda"}}"#, "Permission denied"),
     (r#"{"inspect":{"disk":"../vda"}}"#, "../vda"),
+    (r#"{"stage":{"disk":"disk!by-label!etcd-lun"}}"#, "is not the kernel name of a disk"),
     (r#"{"announce":{"disk":".."}}"#, ".."),
     (r#"{"expose":{"disk":"vda"}}"#, "vda is not the LUN"),
     (

@@ -138,7 +138,10 @@ fn stage(host: &Host, node: &Node) -> Result<Staging> {
     let Some(LunView::Seen(lun)) = node.lun.known() else { bail!("there is no LUN to mount") };
     let device = block::node(&lun.device)?;
     let place = STAGING.parse()?;
-    let make = || staging::detached(&host.root.locate(device.as_path()), Access::ReadWrite, "");
+    let make = || {
+        let disk = std::fs::File::open(host.root.locate(device.as_path()))?;
+        staging::detached(disk, Access::ReadWrite, "")
+    };
     Staging::attach(host, device.as_path(), &place, &[], make).context("cannot mount the LUN")
 }
 
