@@ -2,9 +2,9 @@
 //! mount namespace of the test's own thread.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use host::{Host, dir, inode, namespace};
+use host::{Host, dir, inode, namespace, selinux};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use std::{fs, io, path::Path};
+use std::{fs, io, os::unix::fs::symlink, path::Path};
 
 fn tmpfs(at: &Path) {
     mount(Some("none"), at, Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();
@@ -58,4 +58,35 @@ fn beneath_two_mounts(base: &Path) {
     drop((parent, shelf));
     umount2(&lib.join("state"), MntFlags::empty()).unwrap();
     umount2(&lib, MntFlags::MNT_DETACH).unwrap();
+}
+
+/// The confined service may make links in its directory, and what they lead to keeps its label. SELinux need not be on: the attribute
+/// can be set all the same.
+#[test]
+fn labels_follow_no_link() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("not run: needs root");
+        return;
+    }
+    let base = std::env::temp_dir().join(format!("etcd-lun-rooted-labels-{}", std::process::id()));
+    fs::create_dir_all(base.join("ours/dir")).unwrap();
+    fs::create_dir_all(base.join("others")).unwrap();
+    fs::write(base.join("ours/dir/file"), "").unwrap();
+    fs::write(base.join("others/file"), "").unwrap();
+    symlink(base.join("others"), base.join("ours/link")).unwrap();
+    symlink(base.join("others/file"), base.join("ours/dir/link")).unwrap();
+    let path = |name: &str| base.join(name).to_str().unwrap().to_owned();
+    let (host, label) = (Host::machine().unwrap(), "system_u:object_r:etcd_lun_var_run_t:s0");
+    let done = || selinux::label_below(&host, &path("ours"), label).unwrap();
+    assert_eq!(done().len(), 5);
+    assert!(done().is_empty());
+    let labelled =
+        |name: &str| selinux::label_of(&host, &path(name)).unwrap().is_some_and(|has| has == label);
+    assert!(labelled("ours") && labelled("ours/dir/file"));
+    assert!(!labelled("others") && !labelled("others/file"));
+    assert!(selinux::label_below(&host, &path("none"), label).unwrap().is_empty());
+    // Nor does a look at a file of ours.
+    assert!(host.root.read_ours(base.join("ours/dir/link")).is_err());
+    assert_eq!(host.root.read_ours(base.join("ours/dir/file")).unwrap().as_deref(), Some(""));
+    fs::remove_dir_all(&base).unwrap();
 }

@@ -236,7 +236,7 @@ fn expose(run: &mut Run<'_>, mount: &MountData) -> anyhow::Result<String> {
 /// Writes down whose the record is. It is no part of the record's truth, so a disk that takes no more keeps nothing from going on.
 fn keep_name(host: &host::Host, identity: &Identity) {
     let text = format!("{} {}\n", identity.machine_id, identity.hostname);
-    let write = || match host.root.read_opt(NODE)? {
+    let write = || match host.root.read_ours(NODE)? {
         Some(there) if there == text => Ok(()),
         _ => anyhow::Ok(host.root.write_durably(&NODE.parse()?, &text, 0o600)?),
     };

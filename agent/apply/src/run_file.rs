@@ -62,7 +62,7 @@ impl RunState {
 
 /// The state that the file holds; none if there is no file. The error says why it cannot be read.
 pub fn read(host: &Host) -> Result<Option<RunState>, String> {
-    let Some(text) = host.root.read_opt(RUN_FILE).map_err(|error| error.to_string())? else {
+    let Some(text) = host.root.read_ours(RUN_FILE).map_err(|error| error.to_string())? else {
         return Ok(None);
     };
     // First only the version: a file of another version may have any other content.

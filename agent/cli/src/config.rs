@@ -230,7 +230,7 @@ pub(super) fn keep(host: &Host, file: Option<&Path>) {
         let found = sources(host, file)?;
         let text =
             serde_json::to_string(&found.iter().map(|one| (&one.path, &one.text)).collect::<Vec<_>>())?;
-        match host.root.read_opt(CONFIG)? {
+        match host.root.read_ours(CONFIG)? {
             Some(there) if there == text || found.is_empty() => Ok(()),
             _ => Ok(host.root.write_durably(&CONFIG.parse()?, &text, 0o600)?),
         }
@@ -244,7 +244,7 @@ fn is_moved(host: &Host) -> bool {
 
 /// The copy of a moved node; nothing if there is none.
 fn kept(host: &Host) -> Vec<Source> {
-    let text = host.root.read_opt(CONFIG).ok().flatten().filter(|_| is_moved(host)).unwrap_or_default();
+    let text = host.root.read_ours(CONFIG).ok().flatten().filter(|_| is_moved(host)).unwrap_or_default();
     let found: Vec<(String, String)> = serde_json::from_str(&text).unwrap_or_default();
     if !found.is_empty() {
         tracing::warn!(

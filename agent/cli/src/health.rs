@@ -121,7 +121,7 @@ fn metrics(config: &Config, node: &Node, facts: &HealthFacts, report: &Report, t
 /// Logs which outcomes have changed since the last run, and keeps the present ones.
 fn record(host: &Host, report: &Report) -> anyhow::Result<()> {
     // A text of another form counts as empty. Then every finding is logged once more.
-    let text = host.root.read_opt(VERDICTS).context("reading the last verdicts")?.unwrap_or_default();
+    let text = host.root.read_ours(VERDICTS).context("reading the last verdicts")?.unwrap_or_default();
     let before: Verdicts = serde_json::from_str(&text).unwrap_or_default();
     before.changes(report).iter().for_each(log_change);
     let now = Verdicts::of(report);

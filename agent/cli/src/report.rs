@@ -169,7 +169,8 @@ fn of_machine(host: &Host, parts: &mut Parts) {
         ("mounts.txt", "/proc/1/mountinfo"),
         ("kernel.txt", "/proc/version"),
     ] {
-        match host.root.read_opt(path) {
+        let is_ours = [RECORD, RUN_FILE, VERDICTS].contains(&path);
+        match if is_ours { host.root.read_ours(path) } else { host.root.read_opt(path) } {
             Ok(Some(text)) => parts.add(name, &text),
             Ok(None) => parts.add(name, &format!("{path} does not exist\n")),
             Err(error) => parts.add(name, &format!("{error}\n")),

@@ -19,7 +19,7 @@ use terms::{AbsPath, FsUuid, Wwid, fail, named, require};
 
 /// The record as it is now; none if there is none. A text of unknown form is an error.
 pub fn record(host: &Host) -> anyhow::Result<Option<Record>> {
-    let Some(text) = host.root.read_opt(RECORD)? else { return Ok(None) };
+    let Some(text) = host.root.read_ours(RECORD)? else { return Ok(None) };
     Record::parse(&text).map(Some).map_err(|error| match error {
         FormatError::Version { .. } => anyhow!("{RECORD} is {error}"),
         FormatError::Form(_) => anyhow!(

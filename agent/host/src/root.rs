@@ -74,6 +74,19 @@ impl Root {
         absent_is_none(self.read(path))
     }
 
+    /// The text of a file of ours; none if there is no such file. The confined service may write beside it, so a link is an error:
+    /// whoever reads may read more than the service.
+    pub fn read_ours(&self, path: impl AsRef<Path>) -> io::Result<Option<String>> {
+        let path = path.as_ref();
+        let mut text = String::new();
+        let mut attempt = || {
+            let file =
+                OpenOptions::new().read(true).custom_flags(nix::libc::O_NOFOLLOW).open(self.locate(path))?;
+            file.take(MAX_TEXT).read_to_string(&mut text)
+        };
+        Ok(absent_is_none(attempt().map_err(|error| at(path, &error)))?.map(|_| text))
+    }
+
     /// The names in a directory, sorted.
     pub fn list(&self, path: impl AsRef<Path>) -> io::Result<Vec<String>> {
         let path = path.as_ref();

@@ -145,7 +145,7 @@ fn of_unit(host: &Host, name: &str, units: &Units<'_>, lock_holders: Vec<String>
         Ok(unit) => unit,
         Err(error) => return Fact::from(Err(error)),
     };
-    let stopped_by_us = match host.root.read_opt(ETCD_STOPPED) {
+    let stopped_by_us = match host.root.read_ours(ETCD_STOPPED) {
         Ok(note) => note.is_some(),
         Err(error) => return Fact::Unknown(error.to_string()),
     };

@@ -58,7 +58,7 @@ fn name_of_record(host: &Host, machine_id: &str) -> io::Result<Option<String>> {
     if host.root.mode(RECORD)?.is_none() {
         return Ok(None);
     }
-    let text = host.root.read_opt(NODE)?.unwrap_or_default();
+    let text = host.root.read_ours(NODE)?.unwrap_or_default();
     let of_this_machine = text.trim_end().split_once(' ').filter(|(id, _)| *id == machine_id);
     Ok(of_this_machine.map(|(_, name)| name.to_owned()))
 }

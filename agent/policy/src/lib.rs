@@ -158,16 +158,15 @@ fn regex(text: &str) -> String {
     escaped
 }
 
-/// The paths that get a label from the module. They must be relabelled when the module was installed or changed. Not all of
-/// them need exist.
+/// The paths that get a label from the module, by restorecon. They must be relabelled when the module was installed or changed. Not
+/// all of them need exist. Those in `/run` are not among them: restorecon finds each file by its path, and the service may make links
+/// there.
 pub fn labelled<'a>(input: impl Into<PolicyInput<'a>>) -> Vec<String> {
     let PolicyInput { etcd, health, .. } = input.into();
     let mut paths = vec![
         unit::PACKAGED_PROGRAM.to_owned(),
         "/etc/etcd-lun".to_owned(),
         "/etc/iscsi".to_owned(),
-        "/run/etcd-lun".to_owned(),
-        unit::HANDS_DIR.to_owned(),
         "/var/lib/etcd-lun".to_owned(),
         health.textfile.parent().to_string(),
     ];

@@ -97,30 +97,14 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
         // status requests for the unit.
         systemd::reload(host).context("reloading systemd, which keeps the labels of its units")?;
     }
-    relabelled.extend(relabel_runtime(host).with_context(|| format!("labelling {}", RUNTIME_DIR))?);
-    Ok(Installed { module_changed, relabelled })
-}
-
-/// Gives the runtime directory, the hands' directory, and everything below them the label of `/run`. restorecon can't do that:
-/// system policies have no label for files in `/run` (`<<none>>`), so it would leave types that the policy no longer defines.
-fn relabel_runtime(host: &Host) -> io::Result<Vec<String>> {
-    let Some(label) = selinux::label_of(host, "/run")? else { return Ok(Vec::new()) };
-    let (mut left, mut relabelled) = (vec![RUNTIME_DIR.to_owned(), HANDS_DIR.to_owned()], Vec::new());
-    while let Some(path) = left.pop() {
-        match host.root.list_opt(&path) {
-            Ok(Some(names)) => left.extend(names.iter().map(|name| format!("{path}/{name}"))),
-            Ok(None) => continue,
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
-            Err(error) => return Err(error),
-        }
-        let has = selinux::label_of(host, &path)?;
-        if has.as_ref() != Some(&label) {
-            selinux::set_label_of(host, &path, &label)?;
-            relabelled
-                .push(format!("Relabeled {path} from {} to {label}", has.as_deref().unwrap_or("no label")));
+    // restorecon can't do that: system policies have no label for files in `/run` (`<<none>>`), so it would leave types that the policy
+    // no longer defines.
+    if let Some(label) = selinux::label_of(host, "/run")? {
+        for dir in [RUNTIME_DIR, HANDS_DIR] {
+            relabelled.extend(selinux::label_below(host, dir, &label)?);
         }
     }
-    Ok(relabelled)
+    Ok(Installed { module_changed, relabelled })
 }
 
 /// Adds the cure to semodule's error where the policy store is read-only, as on an image-based system.
@@ -144,8 +128,14 @@ fn relabel(host: &Host, config: PolicyInput<'_>) -> anyhow::Result<Vec<String>> 
     if mounted || !fenced {
         paths.push(data_dir.to_string());
     }
-    let relabelled =
+    let mut relabelled =
         store::relabel(host, paths.iter().map(String::as_str), false).context("labelling files")?;
+    // Only where the module is there.
+    for (dir, label) in [(RUNTIME_DIR, policy::RUNTIME_LABEL), (HANDS_DIR, policy::HANDS_LABEL)] {
+        if selinux::knows(host, label)? {
+            relabelled.extend(selinux::label_below(host, dir, label)?);
+        }
+    }
     if mounted && let Some(beneath) = inode::beneath(host, data_dir)? {
         label_beneath(host, data_dir, &beneath, fenced)?;
     }

@@ -173,7 +173,8 @@ fn content(host: &Host, lun: &ShownLun, used: &[String]) -> String {
     match block::probe(host, disk, None) {
         Ok(block::Content::Blank) => "blank".into(),
         Ok(block::Content::Xfs(superblock)) => {
-            let label = superblock.label.trim();
+            // A terminal would obey what somebody wrote there.
+            let label = superblock.label.trim().escape_debug().to_string();
             let label = if label.is_empty() { "no label".to_owned() } else { format!("label {label}") };
             format!("XFS, {label}, UUID {}", superblock.uuid)
         }

@@ -6,12 +6,15 @@
 pub mod store;
 
 use super::{
-    Host,
+    Host, dir,
     root::{absent_is_none, at},
 };
 use rustix::{
-    fd::AsFd,
-    fs::{XattrFlags, fgetxattr, fsetxattr, getxattr, lsetxattr},
+    fd::{AsFd, AsRawFd as _},
+    fs::{
+        CWD, FileType, Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, fstat, getxattr, lsetxattr, openat,
+        setxattr,
+    },
     io::Errno,
 };
 use std::{ffi::CStr, io, path::Path};
@@ -93,6 +96,41 @@ pub fn set_label_of(host: &Host, path: &str, label: &str) -> io::Result<()> {
     let value = format!("{label}\0");
     lsetxattr(host.root.locate(path), LABEL, value.as_bytes(), XattrFlags::empty())
         .map_err(|error| at(Path::new(path), &error.into()))
+}
+
+/// Gives a directory, and everything below it, this label. Each file is opened by its name in its open directory, and is labelled as
+/// what was opened: the confined service may make links there, and change names meanwhile. Returns a line for each change.
+pub fn label_below(host: &Host, path: &str, label: &str) -> io::Result<Vec<String>> {
+    let handle = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Some(first) =
+        absent_is_none(openat(CWD, host.root.locate(path), handle, Mode::empty()).map_err(io::Error::from))?
+    else {
+        return Ok(Vec::new());
+    };
+    let (mut left, mut changed) = (vec![(path.to_owned(), first)], Vec::new());
+    while let Some((path, file)) = left.pop() {
+        // The attributes of a handle can be reached by this name only (proc_pid_fd(5)).
+        let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let mut value = vec![0; LABEL_MAX];
+        let has = found(getxattr(&opened, LABEL, value.as_mut_slice()), value)
+            .map_err(|error| at(Path::new(&path), &error))?;
+        if has.as_deref() != Some(label) {
+            let set = setxattr(&opened, LABEL, format!("{label}\0").as_bytes(), XattrFlags::empty());
+            set.map_err(|error| at(Path::new(&path), &error.into()))?;
+            changed
+                .push(format!("Relabeled {path} from {} to {label}", has.as_deref().unwrap_or("no label")));
+        }
+        if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::Directory {
+            let dir =
+                openat(&file, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+            for name in dir::names(&dir)? {
+                let below =
+                    absent_is_none(openat(&dir, &name, handle, Mode::empty()).map_err(io::Error::from))?;
+                left.extend(below.map(|file| (format!("{path}/{name}"), file)));
+            }
+        }
+    }
+    Ok(changed)
 }
 
 fn found(read: rustix::io::Result<usize>, mut value: Vec<u8>) -> io::Result<Option<String>> {
