@@ -178,7 +178,7 @@ impl Machine for Run<'_> {
             Effect::SetStamp { on, stamp } => {
                 stamp::set_stamp(&root(self, *on)?, stamp)?;
                 if *on == Place::Staging {
-                    stamp::read_back(self.staging()?, stamp)?;
+                    stamp::read_back(self.door, self.staging()?, stamp)?;
                 }
             }
             Effect::RemoveStamp => stamp::remove_stamp(&root(self, Place::Staging)?)?,

@@ -50,6 +50,11 @@ impl Privileged for Direct {
                 let options = staging::staging_options(host, &self.mount_options)?;
                 return Ok((Said::Done, Some(mounted(host, disk, Access::ReadWrite, &options)?)));
             }
+            // Both mounts are of one filesystem in memory. Whoever may change a mount's options may do it with every filesystem.
+            Request::Settle { disk } => {
+                let options = staging::staging_options(host, &self.mount_options)?;
+                staging::settle(mounted(host, disk, Access::ReadWrite, &options)?)?;
+            }
             Request::Inspect { disk } => {
                 let options = staging::inspecting_options(host, &self.mount_options)?;
                 return Ok((Said::Done, Some(mounted(host, disk, Access::ReadOnly, &options)?)));

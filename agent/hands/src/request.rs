@@ -90,6 +90,11 @@ pub enum Request {
         /// Kernel name.
         disk: String,
     },
+    /// Has the filesystem that is mounted from a disk written in its place.
+    Settle {
+        /// Kernel name.
+        disk: String,
+    },
     /// Mounts it so that nothing is written to the disk.
     Inspect {
         /// Kernel name.

@@ -144,18 +144,6 @@ impl Staging {
         Ok(syncfs(self.kept()?)?)
     }
 
-    /// Has everything written in its place on the device, also what until then was only in the log: the filesystem is read-only
-    /// for a moment (kernel `fs/xfs/xfs_super.c`, `xfs_remount_ro`). What is in memory stays there. A program that is killed in this
-    /// moment leaves nothing, because the mount ends with it. Fails if a file is open for writing.
-    pub fn settle(&self) -> io::Result<()> {
-        let how = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
-        let context = fspick(self.kept()?, "", how)?;
-        fsconfig_set_flag(&context, "ro")?;
-        fsconfig_reconfigure(&context)?;
-        fsconfig_set_flag(&context, "rw")?;
-        Ok(fsconfig_reconfigure(&context)?)
-    }
-
     /// Unmounts. When this succeeds, the filesystem is no longer in memory. Waits up to 5 s for programs that still use
     /// it: a killed program may have helpers that end a moment later.
     pub fn unmount(mut self) -> io::Result<()> {
@@ -266,6 +254,17 @@ pub fn detached(disk: impl AsFd, access: Access, options: &str) -> io::Result<Ow
         true => Ok(mount),
         false => Err(io::Error::other("the kernel has mounted another disk than the one that was opened")),
     }
+}
+
+/// Has everything of a mounted filesystem written in its place on the device, also what until then was only in the log: the
+/// filesystem is read-only for a moment (kernel `fs/xfs/xfs_super.c`, `xfs_remount_ro`). What is in memory stays there. A program that
+/// is killed in this moment leaves nothing if the mount ends with it. Fails if a file is open for writing.
+pub fn settle(mount: impl AsFd) -> io::Result<()> {
+    let context = fspick(mount, "", FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH)?;
+    fsconfig_set_flag(&context, "ro")?;
+    fsconfig_reconfigure(&context)?;
+    fsconfig_set_flag(&context, "rw")?;
+    Ok(fsconfig_reconfigure(&context)?)
 }
 
 /// mount(8) may have to replay a large log.

@@ -28,7 +28,7 @@ fn a_stamp_is_on_the_device_once_the_filesystem_has_settled() {
                 host::dir::sync_filesystem(staging.root().unwrap()).unwrap();
                 // The log has it. Its place gets it up to 30 s later, or now.
                 assert!([before.as_deref(), Some(&*value)].contains(&seen(&device).as_deref()));
-                staging.settle().unwrap();
+                staging::settle(staging.root().unwrap()).unwrap();
                 assert_eq!(
                     seen(&device).as_deref(),
                     Some(&*value),
@@ -39,10 +39,10 @@ fn a_stamp_is_on_the_device_once_the_filesystem_has_settled() {
         // Another name, another namespace.
         assert_eq!(on_device(&device, "etcd-lun.stamps").unwrap(), None);
         inode::set_attribute(staging.root().unwrap(), c"user.other", b"user").unwrap();
-        staging.settle().unwrap();
+        staging::settle(staging.root().unwrap()).unwrap();
         assert_eq!(on_device(&device, "other").unwrap(), None);
         inode::remove_attribute(staging.root().unwrap(), STAMP).unwrap();
-        staging.settle().unwrap();
+        staging::settle(staging.root().unwrap()).unwrap();
         assert_eq!(seen(&device), None);
         // It can be written to as before.
         fs::create_dir(bench.path("staging/member")).unwrap();
@@ -56,10 +56,10 @@ fn a_filesystem_with_a_writer_does_not_settle() {
     let device = bench.xfs();
     let staging = bench.stage(&device, Access::ReadWrite);
     let writer = File::create(bench.path("staging/open")).unwrap();
-    let error = staging.settle().unwrap_err();
+    let error = staging::settle(staging.root().unwrap()).unwrap_err();
     assert!(error.to_string().contains("busy"), "{error}");
     drop(writer);
-    staging.settle().unwrap();
+    staging::settle(staging.root().unwrap()).unwrap();
     fs::write(bench.path("staging/open"), "written").unwrap();
     staging.unmount().unwrap();
 }
@@ -72,7 +72,7 @@ fn what_the_device_has_lost_is_seen() {
     let staging = bench.stage(&device, Access::ReadWrite);
     let stamp = |value: &[u8]| {
         inode::set_attribute(staging.root().unwrap(), STAMP, value).unwrap();
-        staging.settle().unwrap();
+        staging::settle(staging.root().unwrap()).unwrap();
     };
     stamp(b"earlier");
     let before = fs::read(bench.image()).unwrap();

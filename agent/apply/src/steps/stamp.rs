@@ -6,13 +6,14 @@ use crate::{
     machine::{self, Effect, Machine, Place},
 };
 use anyhow::{Context as _, ensure};
+use hands::{Door, Request};
 use host::{block, dir, inode, staging::Staging};
 use node::{
     authority::{LunUse, Record, Stamp},
     layout::RECORD,
 };
 use plan::step::Mark;
-use std::os::fd::OwnedFd;
+use std::{ffi::OsStr, os::fd::OwnedFd};
 use terms::fail;
 
 /// Removes the stamp of the staged LUN: it holds no copy any more.
@@ -131,8 +132,10 @@ pub fn remove_stamp(root: &OwnedFd) -> anyhow::Result<()> {
 
 /// The stamp is on the LUN itself, and not only in this node's memory. The record is written next, and says what this says: a LUN
 /// that has reported a write and lost it would be taken for an old one at the next boot, when nothing can be done any more.
-pub fn read_back(staging: &Staging, stamp: &Stamp) -> anyhow::Result<()> {
-    staging.settle().context("writing the LUN's filesystem in place, to read the stamp back")?;
+pub fn read_back(door: &Door<'_>, staging: &Staging, stamp: &Stamp) -> anyhow::Result<()> {
+    let disk = staging.node().file_name().and_then(OsStr::to_str).context("the LUN's disk has no name")?;
+    let settle = Request::Settle { disk: disk.into() };
+    door.perform(&settle).context("writing the LUN's filesystem in place, to read the stamp back")?;
     let name = Stamp::ATTRIBUTE.to_str()?.trim_start_matches("trusted.");
     let found = block::trusted_attribute_of_root(staging.node(), name)
         .with_context(|| format!("reading the stamp back from {}", staging.node().display()))?;

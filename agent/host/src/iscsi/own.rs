@@ -21,7 +21,10 @@ use super::{
     leftover::{delete_discoveries, delete_records, recorded},
 };
 use crate::{Host, namespace, root::absent_is_none, root::at};
-use nix::mount::{MsFlags, mount};
+use rustix::{
+    fs::CWD,
+    mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
+};
 use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
 use terms::{AbsPath, Chap, INTERFACE, Iqn, Portal};
 
@@ -92,7 +95,10 @@ fn cover(host: &Host, directory: &str, name: &str) -> io::Result<()> {
         if (one.dev(), one.ino()) == (other.dev(), other.ino()) {
             continue; // mounted by an earlier login of this run
         }
-        let done = mount(Some(&ours), &onto, None::<&str>, MsFlags::MS_BIND, None::<&str>);
+        // Not mount(2), by which a filesystem could be mounted too: the service may not call it.
+        let (clone, whole) = (OpenTreeFlags::OPEN_TREE_CLONE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
+        let bound = open_tree(CWD, &ours, clone | OpenTreeFlags::OPEN_TREE_CLOEXEC);
+        let done = bound.and_then(|bound| move_mount(&bound, "", CWD, &onto, whole));
         done.map_err(|errno| io::Error::other(format!("mounting {} on {place}: {errno}", ours.display())))?;
     }
     Ok(())

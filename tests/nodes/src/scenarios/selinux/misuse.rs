@@ -114,6 +114,7 @@ const REFUSED: &[(&str, &str)] = &[
     (r#"{"stop-queueing":{"map":"dm-0"}}"#, "the system is not shutting down"),
     (r#"{"rescan":{"disk":"../../class/block/vda"}}"#, "../../class/block/vda"),
     (r#"{"stage":{"disk":"vda"}}"#, "Permission denied"),
+    (r#"{"settle":{"disk":"vda"}}"#, "Permission denied"),
     (r#"{"inspect":{"disk":"../vda"}}"#, "../vda"),
     (r#"{"stage":{"disk":"disk!by-label!etcd-lun"}}"#, "is not the kernel name of a disk"),
     (r#"{"announce":{"disk":".."}}"#, ".."),
