@@ -83,7 +83,7 @@ APART = [
 TAKEN = [
     ("no entry point", r"\(allow etcd_lun_t etcd_lun_exec_t \(file \(entrypoint [^)]*\)\)\)", "need: the program is the domain's entry point"),
     ("no file", r"\(typeattributeset file_type \(etcd_lun_files[^)]*\)\)", "need: files on a disk may have the data's type"),
-    ("no label of iscsid.conf", r'\(filecon "/etc/iscsi/iscsid[^\n]*', "never: writing a file that names a command"),
+    ("no label of iscsid.conf", r'\(filecon "/etc/iscs\[i\]/iscsid[^\n]*', "never: writing a file that names a command"),
     ("no limit of ioctls", r"\(allowx etcd_lun_t etcd_lun_anything \(ioctl chr_file [^\n]*", "never: another ioctl on a chr_file"),
     ("no device", r"\(typeattributeset device_node[^)]*\)\)", "need: udev labels and probes the LUN"),
 ]

@@ -82,6 +82,15 @@ impl Pool {
                 found.push(SecretSource::short(table));
             }
         }
+        match self.storage.target().map(|target| &target.chap) {
+            Some(None) => found.push(
+                "`target.chap`: there is none, so whoever reaches a portal, a pod too, gets etcd's data by a node's initiator name alone".into(),
+            ),
+            Some(Some(chap)) if self.entries.len() > 1 && matches!(chap.password, SecretSource::Inline(_)) => {
+                found.push("`target.chap.password`: all nodes have this secret, and may have each other's LUN with it: use `credential`, with another secret on each node".into());
+            }
+            _ => {}
+        }
         let unnamed = match &self.storage {
             Storage::Iscsi(_) => entry::without_wwid(&self.entries),
             Storage::Device(_) => Vec::new(),

@@ -135,7 +135,7 @@ fn without_iscsi(template: &str) -> String {
         if let Some(name) = line.strip_prefix(";; ") {
             in_section = SECTIONS.contains(&name);
         }
-        if !in_section && !line.starts_with("(filecon \"/etc/iscsi") {
+        if !in_section && !line.starts_with("(filecon \"/etc/iscs[i]") {
             kept.extend([line, "\n"]);
         }
     }
@@ -244,7 +244,7 @@ mod tests {
             "iscsi_lock_t",
             "iscsi_unit_file_t",
             "allow etcd_lun_t iscsid_t",
-            "\"/etc/iscsi",
+            "\"/etc/iscs[i]",
         ] {
             assert!(target.text.contains(right) && !device.text.contains(right), "{right}");
         }

@@ -72,7 +72,7 @@ fn two_patterns_that_match_are_an_error() {
     // The desk is told before a node has that name.
     let warnings = pool(&[PATTERN, second]).unwrap().warnings();
     assert!(warnings.iter().any(|said| said.contains("both master-* and *-0")), "{warnings:?}");
-    assert_eq!(pool(&[PATTERN]).unwrap().warnings(), [""; 0]);
+    assert!(pool(&[PATTERN]).unwrap().warnings().iter().all(|said| said.starts_with("`target.chap`")));
 }
 
 #[test]
