@@ -19,10 +19,14 @@ use unit::HANDS_DIR;
 /// Startup is manual, so that no other service logs in at boot. Scanning is manual, so that a login attaches no LUN.
 /// One login attempt takes 10 s: this program repeats it, within a limit and visibly. The error timeouts, for a command
 /// that the target doesn't answer though it answers pings, are open-iscsi's defaults, so that the node's `iscsid.conf`
-/// doesn't change them.
+/// doesn't change them. Nor may it make two sessions to one portal, which are two disks, or end a session after some tries to
+/// connect again, when writes still wait (`session_conn_reopen`, usr/initiator.c).
 const SETTINGS: &[(&str, &str)] = &[
     ("node.startup", "manual"),
     ("node.session.scan", "manual"),
+    ("node.session.nr_sessions", "1"),
+    ("node.leading_login", "No"),
+    ("node.session.reopen_max", "0"),
     ("node.session.initial_login_retry_max", "1"),
     ("node.conn[0].timeo.login_timeout", "10"),
     ("node.session.err_timeo.abort_timeout", "15"),

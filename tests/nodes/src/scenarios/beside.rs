@@ -212,9 +212,16 @@ fn no_record(stage: &mut Stage) -> Result<()> {
         discovery_chap: Some(scene::discovery()),
         ..Wanted::default()
     })?;
+    // A file that many guides and MachineConfigs bring.
+    stage
+        .node
+        .ok("printf 'node.session.%s\\n' 'nr_sessions = 2' 'reopen_max = 5' >>/etc/iscsi/iscsid.conf")?;
     killed_while_discovering(stage)?;
     stage.apply()?;
     stage.is_on_lun()?;
+    if stage.target.sessions()? != 1 {
+        bail!("there should be one session, whatever the node's iscsid.conf says");
+    }
     is_nothing_at_rest(stage)?;
     let (session, etcd) = (stage.node.ok(SESSION)?, super::main_pid(stage)?);
     let is_same = |stage: &Stage, after: &str| -> Result<()> {
