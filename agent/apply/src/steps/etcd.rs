@@ -71,7 +71,13 @@ pub fn pod(door: &Door<'_>, config: &Config, runtime: &Runtime) -> anyhow::Resul
     match (door.requester, runtime) {
         (Requester::Service, _) | (_, Runtime::Systemd { .. }) => Ok(None),
         (Requester::Person, Runtime::StaticPod { .. }) => {
-            EtcdPod::of_running(door.host, &config.etcd.data_dir)
+            let pod = EtcdPod::of_running(door.host, &config.etcd.data_dir)?;
+            if pod.is_none() {
+                tracing::warn!(
+                    "the cgroup of etcd's process is not that of a pod: the pod's other containers end by themselves, which takes up to 30 s"
+                );
+            }
+            Ok(pod)
         }
     }
 }
