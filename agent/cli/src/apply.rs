@@ -66,7 +66,21 @@ pub(super) struct ByHand {
 
 /// Brings the node to what the config asks for, or etcd's data back to the local disk. If another run does something
 /// already, follows that one.
+///
+/// At a boot a program that is not the one of the object may not like the object. systemd tries again after an error, and fetches the
+/// program before that; after a refusal it does not.
 pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exit> {
+    run_once(file, goal, options).map_err(|exit| {
+        let may_pass =
+            matches!(exit, Exit::Config(_) | Exit::Refused(_)) && goal == Goal::Lun(Occasion::Boot);
+        match may_pass && Host::machine().is_ok_and(|host| config::awaits_program(&host)) {
+            true => Exit::Awaits(Box::new(exit)),
+            false => exit,
+        }
+    })
+}
+
+fn run_once(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exit> {
     let output = options.output;
     if options.dry_run {
         return view::plan(file, goal, output);

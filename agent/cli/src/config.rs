@@ -3,6 +3,7 @@
 use super::{env, exit::Exit};
 use anyhow::Context as _;
 use config::{Config, ConfigError, FRAGMENTS, MAIN_FILE, Pool, Source};
+use hands::Door;
 use host::{
     Host, identity,
     namespace::{self, Joined},
@@ -140,19 +141,31 @@ impl Machine {
         }
     }
 
+    /// The copy of the config in place of one that is gone, or that a program of before cannot read.
+    fn instead(&self, error: ConfigError) -> Result<Pool, ConfigError> {
+        let is_gone = matches!(error, ConfigError::NoFile);
+        let error = if is_gone { without(observe::record(&self.host)) } else { error };
+        let may = is_gone && self.kept || self.entry == Entry::AwaitedAtBoot && awaits_program(&self.host);
+        match kept(&self.host) {
+            copy if may && !copy.is_empty() => {
+                tracing::warn!(
+                    "{error}. This run takes the copy in {CONFIG}, which the last `etcd-lun apply` made"
+                );
+                Pool::load(&copy)
+            }
+            _ => Err(error),
+        }
+    }
+
     /// Loads what all nodes share, and the config of this node if it has an entry.
     pub fn load(&self, file: Option<&Path>) -> Result<Loaded, Exit> {
         let begun = Instant::now();
         let mut told = false;
         loop {
-            let mut sources = sources(&self.host, file)?;
-            if sources.is_empty() && self.kept {
-                sources = kept(&self.host);
-            }
-            let pool = Pool::load(&sources).map_err(|error| match error {
-                ConfigError::NoFile => without(observe::record(&self.host)),
-                error => error,
-            })?;
+            let pool = match sources(&self.host, file).and_then(|found| Pool::load(&found)) {
+                Ok(pool) => pool,
+                Err(error) => self.instead(error)?,
+            };
             let mut identity = observe::identity(&self.host, self.joined == Joined::Joined)?;
             let called = identity::hostname(&self.host).context("reading the host name")?;
             let limit = pool.boot.attach_timeout.0;
@@ -246,12 +259,16 @@ fn is_moved(host: &Host) -> bool {
 fn kept(host: &Host) -> Vec<Source> {
     let text = host.root.read_ours(CONFIG).ok().flatten().filter(|_| is_moved(host)).unwrap_or_default();
     let found: Vec<(String, String)> = serde_json::from_str(&text).unwrap_or_default();
-    if !found.is_empty() {
-        tracing::warn!(
-            "the config is gone, so this uses the copy in {CONFIG}, which the last `etcd-lun apply` made"
-        );
-    }
     found.into_iter().map(|(path, text)| Source { path: format!("{CONFIG}: {path}"), text }).collect()
+}
+
+/// True while the program is not that of the object: the unit that brings it has failed, as where the registry is away.
+pub(super) fn awaits_program(host: &Host) -> bool {
+    let state = || -> anyhow::Result<String> {
+        Ok(Door::without_config(host)?.unit(unit::PROGRAM_SERVICE)?.active_state)
+    };
+    let is_ordered = host.root.mode(unit::PROGRAM_ORDER).is_ok_and(|mode| mode.is_some());
+    is_ordered && state().is_ok_and(|state| state == "failed")
 }
 
 /// The error of a node without a config.

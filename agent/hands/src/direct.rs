@@ -166,6 +166,13 @@ impl Direct {
         }
     }
 
+    /// For a look at units: it names nothing that could be changed.
+    pub(super) fn without_config() -> anyhow::Result<Self> {
+        let (data_dir, mount_options) = ("/".parse()?, Vec::new());
+        let runtime = Runtime::Systemd { unit: String::new() };
+        Ok(Self { requester: Requester::Person, target: None, data_dir, mount_options, runtime })
+    }
+
     fn target(&self) -> anyhow::Result<&Iqn> {
         self.target
             .as_ref()

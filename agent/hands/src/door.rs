@@ -28,9 +28,18 @@ pub struct Door<'a> {
 impl<'a> Door<'a> {
     /// The door for this process.
     pub fn of(host: &'a Host, config: &Config) -> anyhow::Result<Self> {
+        Self::chosen(host, || Ok(Direct::by_hand(config)))
+    }
+
+    /// A door where the config cannot be read, for a look at units.
+    pub fn without_config(host: &'a Host) -> anyhow::Result<Self> {
+        Self::chosen(host, Direct::without_config)
+    }
+
+    fn chosen(host: &'a Host, direct: impl FnOnce() -> anyhow::Result<Direct>) -> anyhow::Result<Self> {
         Ok(match is_confined(host).context("reading this process's SELinux domain")? {
             true => Self::to(host, Requester::Service, Box::new(Socket)),
-            false => Self::to(host, Requester::Person, Box::new(Direct::by_hand(config))),
+            false => Self::to(host, Requester::Person, Box::new(direct()?)),
         })
     }
 

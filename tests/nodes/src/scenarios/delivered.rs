@@ -199,7 +199,19 @@ fn old_object(stage: &Stage, registry: &mut Registry, one: &Pushed) -> Result<()
     if fetches(stage)? != fetched {
         bail!("the image was fetched although the node has a copy");
     }
-    Ok(())
+    // Another object's program cannot be fetched, and the one that is there does not know a key of that object.
+    let (repository, _) = one.image.split_once('@').context("an image without its digest")?;
+    let newer = format!("{repository}@sha256:{}", "0".repeat(64));
+    ask_for(stage, Some(&newer), &"0".repeat(64))?;
+    stage.node.ok(&format!(
+        "mkdir -p /etc/etcd-lun/config.d && printf '[target]\\nof_a_later_release = 1\\n' >/etc/etcd-lun/config.d/99-later.toml
+             ! systemctl restart {SERVICE} && systemctl restart etcd-lun.service &&
+             journalctl -b -u etcd-lun.service | grep 'of_a_later_release.*takes the copy in' &&
+             rm /etc/etcd-lun/config.d/99-later.toml"
+    ))?;
+    ask_for(stage, Some(&one.image), &one.sum)?;
+    stage.node.ok(&format!("systemctl restart {SERVICE} etcd-lun.service"))?;
+    has(stage, one)
 }
 
 /// The object brings the program itself, and later an image brings another one. Between both the node keeps a program, for
