@@ -113,6 +113,8 @@ impl Options {
 }
 
 const OWN_PROGRAM: &str = "/proc/self/exe";
+/// Where an object puts units, and an administrator.
+const UNITS: &str = "/etc/systemd/system";
 /// The directory of a package's units.
 const PACKAGED_UNITS: &str = "/usr/lib/systemd/system";
 
@@ -131,7 +133,9 @@ pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOp
     let own = host.root.read_link(OWN_PROGRAM).context("finding this program")?;
     let is_packages = own.as_deref() == Some(Path::new(unit::PACKAGED_PROGRAM));
     let by = if *packaged || is_packages { unit::InstalledBy::Package } else { unit::InstalledBy::Hand };
-    for rendered in unit::for_config_installed_by(&pool, by).map_err(anyhow::Error::from)? {
+    let all = unit::for_config_installed_by(&pool, by).map_err(anyhow::Error::from)?;
+    check_not_of_object(&host, &into, &all)?;
+    for rendered in all {
         let path = into.join(&rendered.name);
         let text = path.to_str().context("the directory's name is not UTF-8")?;
         let path: AbsPath = text.parse().map_err(anyhow::Error::from)?;
@@ -148,6 +152,22 @@ pub(super) fn units(file: Option<&Path>, UnitOptions { into, packaged }: &UnitOp
         print_out(&format!("wrote {path}"));
     }
     drop_ins(&host, &pool, &into)
+}
+
+/// Refuses to change a file that the node's object has brought.
+fn check_not_of_object(host: &Host, into: &Path, all: &[unit::Rendered]) -> Result<(), Exit> {
+    let is_brought = into == Path::new(UNITS)
+        && host.root.mode(unit::PROGRAM_ORDER).context("looking for the object")?.is_some();
+    for rendered in all.iter().filter(|_| is_brought) {
+        let path = into.join(&rendered.name);
+        if host.root.read_opt(&path).context("reading units")?.is_some_and(|text| text != rendered.text) {
+            return Err(Exit::Usage(format!(
+                "--into: {} is of this node's MachineConfig, and the node would be degraded with another text: render the object again, and apply it",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses to prepare a node for its move whose data directory is on another disk, or may be.

@@ -183,10 +183,11 @@ impl Direct {
         let target = self.target()?;
         let found = iscsi::sessions_of(host, target)?.into_iter().find(|session| session.sid == sid);
         let why = match self.requester {
-            Requester::Service => {
-                ", which etcd-lun-hands@.service names: if the config has another target, run `etcd-lun render units --into /etc/systemd/system` and `systemctl daemon-reload`"
-            }
-            Requester::Person => " any more: run this again",
+            Requester::Service => format!(
+                ", which etcd-lun-hands@.service names: if the config has another target, {}",
+                unit::RENDER_AGAIN
+            ),
+            Requester::Person => " any more: run this again".into(),
         };
         let Some(session) = found else {
             fail!(HandsRefused, "session {sid} is none of etcd-lun's to {target}{why}")

@@ -105,8 +105,9 @@ impl<'a> Door<'a> {
         let about = |(name, found): (&&str, SaidOfUnit)| match found.name == **name {
             true => found.said.map_err(UnitUnknown),
             false => Err(UnitUnknown(format!(
-                "etcd-lun-hands@.service is about {}, and the config about {name}: run `etcd-lun render units --into /etc/systemd/system` and `systemctl daemon-reload`",
-                found.name
+                "etcd-lun-hands@.service is about {}, and the config about {name}: {}",
+                found.name,
+                unit::RENDER_AGAIN
             ))),
         };
         Ok(names.iter().zip(found).map(about).collect())

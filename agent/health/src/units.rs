@@ -34,8 +34,8 @@ pub(super) fn units(input: CheckInput<'_>) -> Outcome {
     }))
 }
 
-/// Writes our drop-ins, and removes those that have no place and the links of earlier releases.
-const RENDER: &str = "run `etcd-lun render units --into /etc/systemd/system && systemctl daemon-reload`";
+/// It writes our drop-ins, and removes those that have no place and the links of earlier releases.
+const RENDER: &str = unit::RENDER_AGAIN;
 
 /// Where PID 1 would start us, or hold the kubelet back, otherwise than the config says. Drop-ins do it, and links of an earlier
 /// release may.
@@ -75,9 +75,7 @@ fn unit_problem(unit: &UnitState) -> Option<String> {
         "loaded" => {}
         "masked" => return Some(format!("{name} is masked: run `systemctl unmask {name}`")),
         "not-found" => {
-            return Some(format!(
-                "{name} is not installed: run `etcd-lun render units --into /etc/systemd/system`"
-            ));
+            return Some(format!("{name} is not installed: {RENDER}"));
         }
         other => return Some(format!("{name} cannot be loaded ({other}); see `systemctl status {name}`")),
     }

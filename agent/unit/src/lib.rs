@@ -17,6 +17,10 @@ pub use escape::{device_unit_name, escape_path, mount_unit_name};
 pub use for_config::{
     InstalledBy, PACKAGED_PROGRAM, PROGRAM, UnitInput, for_config, for_config_installed_by, state_of,
 };
+/// How the units of the config are made again. A file that an object has brought must stay as it is: the Machine Config Daemon takes
+/// a node with another content for degraded.
+pub const RENDER_AGAIN: &str = "render the object again and apply it, or, where no object brings the units, run `etcd-lun render units --into /etc/systemd/system` and `systemctl daemon-reload`";
+
 pub use hands::{HANDS_DIR, HANDS_PATH, HANDS_SERVICE, HANDS_SOCKET};
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER, LOST};
 pub use program::{PROGRAM_ORDER, PROGRAM_PACKED, PROGRAM_SCRIPT, PROGRAM_SERVICE, program_script};

@@ -132,7 +132,7 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
         (
             "units",
             |health_facts| starter(health_facts, "multi-user.target").wants.clear(),
-            "multi-user.target does not start etcd-lun.service and etcd-lun-health.timer, so the next boot does not: run `etcd-lun render",
+            "multi-user.target does not start etcd-lun.service and etcd-lun-health.timer, so the next boot does not: render the object again and apply it",
         ),
         (
             "units",
@@ -142,7 +142,7 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
         (
             "units",
             |health_facts| starter(health_facts, "crio.service").requires = vec!["etcd-lun.service".into()],
-            "crio.service requires etcd-lun.service, though `boot.gate` is \"etcd\": run `etcd-lun render",
+            "crio.service requires etcd-lun.service, though `boot.gate` is \"etcd\": render the object again",
         ),
         (
             "units",
@@ -150,7 +150,7 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
                 let kubelet = starter(health_facts, "kubelet.service");
                 (kubelet.requires, kubelet.drop_in) = (vec!["etcd-lun.service".into()], true);
             },
-            "kubelet.service requires etcd-lun.service, though `boot.gate` is \"etcd\": run `etcd-lun render",
+            "kubelet.service requires etcd-lun.service, though `boot.gate` is \"etcd\": render the object again",
         ),
         (
             "units",

@@ -263,7 +263,7 @@ fn only_the_lun_of_the_record_is_mounted() {
         assert!(found.starts_with(why), "{found}");
     };
     refused("sdz", "sdz has gone");
-    refused("../sdb", "`../sdb` is not a disk's kernel name");
+    refused("../sdb", "`../sdb` is not the kernel name of a disk");
     refused("sdb", "the record is gone");
     node.record(WWID, false);
     refused("sdb", "the record says that the local copy is authoritative");
@@ -300,7 +300,7 @@ fn nothing_is_written_to_a_disk_but_what_the_record_announces() {
         (Some((WWID, false)), "sdc", &uuid, "sdc is not the LUN naa.60014050123456789abcdef012345678"),
         (Some((WWID, false)), "sdb", &other, "the record names filesystem 07070707-"),
         (Some((WWID, false)), "sdz", &uuid, "sdz has gone"),
-        (Some((WWID, false)), "../sdb", &uuid, "`../sdb` is not a disk's kernel name"),
+        (Some((WWID, false)), "../sdb", &uuid, "`../sdb` is not the kernel name of a disk"),
     ] {
         if let Some((wwid, is_lun)) = record {
             node.record(wwid, is_lun);
