@@ -63,6 +63,7 @@ impl SaidNode {
                 Ok(Self { node: node.to_owned(), problem: None, rows })
             }
             Printed { version: 1, message: Some(message), .. } => Err(message),
+            Printed { version: 1, .. } => Err("it printed no report of `health`".to_owned()),
             Printed { version, .. } => {
                 Err(format!("it printed version {version} of a report, and this program reads 1"))
             }

@@ -23,7 +23,7 @@ fn what_is_no_report() {
         ("", "no report"),
         ("Starting pod/master-0-debug\n", "no report"),
         ("{\"version\":2}", "version 2"),
-        ("{\"version\":1}", "version 1"),
+        ("{\"version\":1}", "no report"),
         ("{\"version\":1,\"health\":{\"rows\":[{}]}}", "no report"),
         ("{\"version\":1,\"error\":\"x\",\"message\":\"error [no-config]: no config\"}", "error [no-config]"),
     ] {
