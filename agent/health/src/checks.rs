@@ -203,7 +203,13 @@ pub(super) fn mount(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.node.mount).and_then(|mount| {
         let at = &input.config.etcd.data_dir;
         let Some(mount) = mount else {
-            return found(format!("nothing is mounted on {at}; run `etcd-lun apply`"));
+            return found(match &input.node.claims {
+                Fact::Known(claims) if !claims.is_empty() => format!(
+                    "nothing is mounted on {at}, and etcd's data may be on another disk, by {}; see `etcd-lun plan`",
+                    claims.join(", ")
+                ),
+                Fact::Known(_) | Fact::Unknown(_) => format!("nothing is mounted on {at}; run `etcd-lun apply`"),
+            });
         };
         if mount.io_error {
             let cure = if is_cut_off(input) {

@@ -267,6 +267,14 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             "has shut down; make the target reachable",
         ),
         (
+            "mount",
+            |node| {
+                node.mount = Fact::Known(None);
+                node.claims = Fact::Known(vec!["/etc/fstab".into()]);
+            },
+            "may be on another disk, by /etc/fstab; see `etcd-lun plan`",
+        ),
+        (
             "mount-options",
             |node| known(&mut node.mount).as_mut().unwrap().options = vec!["ro".into()],
             "read-only",
