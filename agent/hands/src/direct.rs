@@ -124,10 +124,11 @@ impl Privileged for Direct {
                     let mounted = staging::mount_for_all(host, disk, &self.data_dir, &options);
                     mounted.map_err(|error| named!(MountFailed, "{error}").into())
                 })?;
-                // A boot has started it. On the day of a run by hand nothing else has, and without it a shutdown waits for a dead target.
+                // On the day of a run by hand nothing else has started it, and without it a shutdown waits for a dead target. At a boot it
+                // comes after etcd, which waits for this run.
                 if self.target.is_some() && self.requester == Requester::Person {
-                    let started = systemd::start(host, SHUTDOWN_SERVICE, START_LIMIT);
-                    started.unwrap_or_else(|error| {
+                    let queued = systemd::queue_start(host, SHUTDOWN_SERVICE);
+                    queued.unwrap_or_else(|error| {
                         tracing::warn!("a shutdown without the target may take long: {error}")
                     });
                 }
