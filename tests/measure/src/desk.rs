@@ -21,8 +21,9 @@ use nodes::vm::Life;
 use crate::pool::{self, Pool};
 
 /// What is at the desk: name, mode, text.
-const FILES: [(&str, u32, &str); 3] = [
+const FILES: [(&str, u32, &str); 4] = [
     ("bin/oc", 0o755, include_str!("../guest/desk/oc")),
+    ("bin/oc-debug", 0o755, include_str!("../guest/desk/oc-debug")),
     ("bin/skopeo", 0o755, include_str!("../guest/desk/skopeo")),
     ("README", 0o644, include_str!("../guest/desk/README")),
 ];
