@@ -9,7 +9,7 @@ use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
 };
-use node::{Content, Fact, LocalDir, LunView, Node};
+use node::{Content, Etcd, EtcdState, Fact, LocalDir, LunView, Node, PodState};
 use plan::{Goal, Occasion, Refusal};
 use std::{
     fs::{self, File},
@@ -18,7 +18,7 @@ use std::{
     thread::sleep,
     time::{Duration, Instant},
 };
-use support::{attached, config, data_mount, health_facts, known, migrated};
+use support::{attached, config, config_for, data_mount, etcd as etcd_unit, health_facts, known, migrated};
 use terms::{AbsPath, Bytes};
 
 const MIB: u64 = 1 << 20;
@@ -145,6 +145,15 @@ fn planned(quota: &Fact<Bytes>, size: u64) -> Result<usize, Refusal> {
     Goal::Lun(Occasion::ByHand).plan(&config, &node).map(|plan| plan.warnings.len())
 }
 
+/// The first step by hand when etcd is down for want of room, and the LUN has grown at the target.
+fn way_out(full: &Lun, runtime: &str, etcd: Etcd) -> &'static str {
+    let mount = node::DataMount { free: Some(full.free()), ..data_mount("8:16") };
+    let mut node = Node { mount: Fact::Known(Some(mount)), etcd: Fact::Known(etcd), ..migrated() };
+    let LunView::Seen(lun) = known(&mut node.lun) else { panic!() };
+    (lun.size, lun.path_size) = (Bytes(2 * ROOMY), Bytes(2 * ROOMY));
+    Goal::Lun(Occasion::ByHand).plan(&config_for(runtime), &node).unwrap().steps[0].id()
+}
+
 #[test]
 fn a_database_at_its_quota_is_defragmented_where_nothing_warned() {
     let has = |tool: &str| Command::new(tool).arg("-V").output().is_ok();
@@ -191,6 +200,9 @@ fn a_database_at_its_quota_is_defragmented_where_nothing_warned() {
     etcd.kill().and_then(|()| etcd.wait()).unwrap();
 
     // The way out: the LUN grows, XFS with it, and etcd starts.
+    assert_eq!(way_out(&lun, "systemd", etcd_unit("failed")), "grow");
+    let pod = Etcd { state: EtcdState::Pod(PodState::WaitingForKubelet), ..etcd_unit("failed") };
+    assert_eq!(way_out(&lun, "static-pod", pod), "grow");
     File::options().write(true).open(lun.dir.join("image")).unwrap().set_len(2 * ROOMY).unwrap();
     run("losetup", &["-c", lun.device.as_str()]);
     xfs::grow(&lun.host, &lun.data(), LIMIT).unwrap();

@@ -9,7 +9,7 @@ use node::{Content, DataMount, Fact, Lun, LunView, Multipath};
 use terms::Bytes;
 
 /// The steps that let etcd use what the LUN has grown by; by hand only. The service leaves it to `health` to name the
-/// difference: nothing depends on it, and its SELinux domain has no right to grow a filesystem.
+/// difference: its SELinux domain has no right to grow a filesystem.
 pub(super) fn grow(input: &PlanInput<'_>, mount: &DataMount) -> Result<Vec<Step>, Refusal> {
     let (Occasion::ByHand, Some(seen), Some((_, from))) = (input.occasion, mounted_lun(input), mount.free)
     else {

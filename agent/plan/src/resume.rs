@@ -16,7 +16,7 @@ use node::{
     authority::{Authority, Record, Stamp},
     in_place,
 };
-use terms::RecordedFingerprint;
+use terms::{Bytes, RecordedFingerprint};
 
 /// What to do about a device that holds what this node has not written, as long as etcd uses it.
 const IN_USE: &str = "another computer writes to it, or it was restored or mapped anew beneath the mount. Each write of etcd makes the damage larger: stop etcd on this node now if the other members are a quorum, and replace this member. If there is no quorum without it, first run `etcdctl snapshot save` to another disk, because only the running etcd has the newest data. See at the target which computers have the LUN";
@@ -40,6 +40,13 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
     let (record, _) = verify_mounted(input, mount)?;
     growth::refuse_shrunk_mount(input, mount)?;
     let mut steps = retire_and_fence(input, record)?;
+    // etcd does not start on a full LUN, so nothing comes before the room that it has got.
+    if steps.is_empty() && mount.free.is_some_and(|(free, _)| free < Bytes(lun::SPARE_SPACE)) {
+        let room = growth::grow(input, mount)?;
+        if !room.is_empty() {
+            return Ok(Plan::complete(room));
+        }
+    }
     steps.extend(serve_from_lun(input, false)?);
     if !input.etcd.needs_start() {
         steps.extend(outlook::await_running(input));

@@ -64,3 +64,19 @@ fn a_lun_without_room_for_two_databases_is_a_warning() {
         assert_eq!(goal.plan(&config(), &small).unwrap().warnings, Vec::<String>::new());
     }
 }
+
+/// etcd does not start on a full filesystem, so it grows first, by hand. With room, or at a boot, etcd is started at once.
+#[test]
+fn a_full_filesystem_grows_before_etcd_is_started_on_it() {
+    let first = |free: u64, occasion| {
+        let mount = node::DataMount { free: Some((Bytes(free), Bytes(20 * GIB))), ..data_mount("8:16") };
+        let (mount, etcd) = (Fact::Known(Some(mount)), Fact::Known(etcd("failed")));
+        let mut node = Node { mount, etcd, ..migrated() };
+        let LunView::Seen(lun) = known(&mut node.lun) else { panic!() };
+        (lun.size, lun.path_size) = (Bytes(40 * GIB), Bytes(40 * GIB));
+        plan(&config(), &node, occasion).unwrap().steps[0].id()
+    };
+    assert_eq!(first((256 << 20) - 1, Occasion::ByHand), "grow");
+    assert_eq!(first(256 << 20, Occasion::ByHand), "start-etcd");
+    assert_eq!(first(0, Occasion::Boot), "start-etcd");
+}

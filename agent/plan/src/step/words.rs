@@ -328,7 +328,7 @@ impl fmt::Display for NodeStep {
             Self::Grow(Grow { at, wwid, from, to }) => {
                 write!(
                     f,
-                    "grow the filesystem on {at} from {from} to the {to} of LUN {wwid}, while etcd runs"
+                    "grow the filesystem on {at} from {from} to the {to} of LUN {wwid}, while it is mounted"
                 )
             }
             Self::AwaitMember(AwaitMember { url, limit, .. }) => {
