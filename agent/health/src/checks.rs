@@ -393,10 +393,16 @@ pub(super) fn cluster(input: CheckInput<'_>) -> Outcome {
     };
     outcome(known(cluster).and_then(|cluster| {
         let others = cluster.other_voters().count();
+        let text = cluster.to_string();
         if cluster.own.is_healthy() && cluster.healthy_others() == others {
-            ok(cluster.to_string())
+            ok(text)
+        } else if text.contains("alarm:NOSPACE") {
+            // etcd-io/website `content/en/docs/v3.5/op-guide/maintenance.md`, "Space quota".
+            found(format!(
+                "{text}. etcd's database is at its quota, and etcd takes no writes. While `free-space` is ok: compact etcd, defragment one member after the other, then run `etcdctl alarm disarm`"
+            ))
         } else {
-            found(format!("{cluster}; see `etcdctl endpoint status --cluster`, and etcd's log there"))
+            found(format!("{text}; see `etcdctl endpoint status --cluster`, and etcd's log there"))
         }
     }))
 }

@@ -341,6 +341,15 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             "3 voters, 2 healthy, leader master-0; master-2: connection refused; see `etcdctl",
         ),
         (
+            "cluster",
+            |node| {
+                let mut cluster = cluster(1);
+                cluster.own.health = MemberHealth::NotHealthy("it reports memberID:7 alarm:NOSPACE".into());
+                node.cluster = Some(Fact::Known(cluster));
+            },
+            "alarm:NOSPACE. etcd's database is at its quota, and etcd takes no writes. While `free-space` is ok: compact etcd",
+        ),
+        (
             "selinux",
             |node| node.selinux = confined(false, InForce::Right, SELINUX_CONTEXT, PROGRAM),
             "permissive",
