@@ -31,6 +31,7 @@ mod exposure;
 mod fabric;
 mod faults;
 mod former;
+mod full;
 mod health;
 mod held;
 mod lio;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::health::finding;
-use super::{carries, check, main_pid, paths, refused};
+use super::{carries, check, full, main_pid, paths, refused};
 use crate::host;
 use crate::net::{Cut, Path};
 use crate::scene::{LUN_SIZE, Wanted};
@@ -28,25 +28,25 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 const DISK: &str = "D=$(basename $(findmnt -no SOURCE /var/lib/etcd))";
 
 /// Gives the LUN another size. tgtd reads it when it starts; etcd's writes wait meanwhile.
-fn resize(stage: &mut Stage, bytes: u64) -> Result<()> {
+pub(super) fn resize(stage: &mut Stage, bytes: u64) -> Result<()> {
     let file = File::options().write(true).open(stage.lun()).context("cannot open the LUN's file")?;
     file.set_len(bytes)?;
     stage.target.restart()?;
     stage.wait_until("grep -q LOGGED_IN /sys/class/iscsi_session/session*/state")
 }
 
-/// The LUN grows while etcd runs, and is then made smaller than its filesystem.
+/// The LUN is full and grows, grows again while etcd runs, and is then made smaller than its filesystem.
 fn size(stage: &mut Stage) -> Result<()> {
-    stage.migrate()?;
+    full::filled_and_grown(stage)?;
     let before = main_pid(stage)?;
-    resize(stage, 2 * LUN_SIZE)?;
+    resize(stage, 3 * LUN_SIZE)?;
     // What a kernel does that knows the target's announcement. tgtd makes none.
     stage.node.ok(&format!("{DISK}; echo 1 >/sys/block/$D/device/rescan"))?;
     carries(&finding(stage, "lun-size")?, &["etcd-lun apply"])?;
     plans(stage, "grow", &[("at", "/var/lib/etcd".into())])?;
     let output = stage.apply()?;
     let size = stage.node.ok("df --output=size -B1 /var/lib/etcd | tail -n 1")?;
-    if size.trim().parse::<u64>()? < LUN_SIZE * 19 / 10 {
+    if size.trim().parse::<u64>()? < LUN_SIZE * 29 / 10 {
         bail!("the filesystem has {size} bytes: {output}");
     }
     stage.is_on_lun()?;
@@ -57,9 +57,9 @@ fn size(stage: &mut Stage) -> Result<()> {
     if main_pid(stage)? != before {
         bail!("etcd was restarted");
     }
-    resize(stage, LUN_SIZE)?;
-    check(&stage.agent("apply")?, refused("shrunk", &[&stage.wwid(1), "1GiB"]))?;
     resize(stage, 2 * LUN_SIZE)?;
+    check(&stage.agent("apply")?, refused("shrunk", &[&stage.wwid(1), "2GiB"]))?;
+    resize(stage, 3 * LUN_SIZE)?;
     let output = stage.agent("apply")?;
     if output.code != 0 || main_pid(stage)? != before {
         bail!("the size is right again: {output}");
