@@ -51,7 +51,6 @@ pub(super) fn filled_and_grown(stage: &mut Stage) -> Result<()> {
     )?;
     // Each try that fails leaves another amount free.
     fill(stage, 1)?;
-    carries(&finding(stage, "etcd")?, &["journalctl"])?;
 
     storage::resize(stage, 2 * LUN_SIZE)?;
     let taken = verbs::taken(&stage.node, "apply")?;
