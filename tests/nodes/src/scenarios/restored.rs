@@ -4,7 +4,8 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{boot, check, pod, refused};
+use super::health::finding;
+use super::{boot, carries, check, held, pod, refused};
 use crate::scene::{self, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
@@ -15,17 +16,28 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     vec![Scenario::new("restored/root-disk", root_disk), Scenario::new("restored/backup", backup)]
 }
 
-/// The steps of `cluster-restore.sh` with `ETCD_ETCDCTL_RESTORE`, restated, up to the one that ends it
-/// (openshift/cluster-etcd-operator `bindata/etcd/cluster-restore.sh`).
+/// The steps of `cluster-restore.sh` up to its new pod, restated (openshift/cluster-etcd-operator at b4786ae, June 2026,
+/// `bindata/etcd/cluster-restore.sh` and `etcd-common-tools`). `discover-etcd-initial-cluster` has archived a member before
+/// (openshift/etcd `openshift-tools/pkg/discover-etcd-initial-cluster/initial-cluster.go`).
+const EMPTY: &str = "set -o errexit
+    mkdir -p /home/core/assets/manifests-stopped /var/lib/etcd-backup/extra-data-dir-contents
+    mv /etc/kubernetes/manifests/etcd-pod.yaml /home/core/assets/manifests-stopped/
+    until [ -z \"$(ls /run/kubelet-stand-in)\" ]; do sleep 1; done
+    [ ! -d /var/lib/etcd/member ] || mv /var/lib/etcd/member /var/lib/etcd/member-removed-archive-1
+    [ ! -f /var/lib/etcd/revision.json ] || mv /var/lib/etcd/revision.json /var/lib/etcd-backup/
+    find /var/lib/etcd -mindepth 1 -maxdepth 1 | while read -r entry; do mv \"$entry\" /var/lib/etcd-backup/extra-data-dir-contents/; done";
+
+/// The steps of `cluster-restore.sh` with `ETCD_ETCDCTL_RESTORE`, restated, up to the one that ends it.
 const SCRIPT: &str = "set -o errexit
-    mkdir -p /home/core/assets/manifests-stopped /var/lib/etcd-backup
     mv /etc/kubernetes/manifests/etcd-pod.yaml /home/core/assets/manifests-stopped/
     until [ -z \"$(ls /run/kubelet-stand-in)\" ]; do sleep 1; done
     mv /var/lib/etcd/member /var/lib/etcd-backup/
     rm -rf /var/lib/etcd
     echo the next step";
 
-/// What docs/recovery.md says then. The node's etcdctl is of a release that has no etcdutl beside it.
+const NOT_PERMITTED: &str = "Operation not permitted";
+
+/// What docs/recovery.md says then, and what the new pod does. The node's etcdctl is of a release that has no etcdutl beside it.
 const REST: &str = "set -o errexit
     find /var/lib/etcd -mindepth 1 -delete
     etcdctl snapshot restore /home/core/backup/snapshot_1.db --data-dir=/var/lib/etcd/restore
@@ -34,27 +46,52 @@ const REST: &str = "set -o errexit
     sync -f /var/lib/etcd
     mv /home/core/assets/manifests-stopped/etcd-pod.yaml /etc/kubernetes/manifests/";
 
-/// A snapshot of the real etcd is restored while the LUN is mounted. Nothing of etcd-lun notices, and the next boot goes on with it.
+/// A snapshot of the real etcd, from the time of the copy, is restored while the LUN is mounted, in both ways of the script. etcd-lun
+/// says what is missing meanwhile, notices nothing afterwards, and the next boot goes on with it. Without the LUN the fence stays.
 fn backup(stage: &mut Stage) -> Result<()> {
     pod::hand_over(stage)?;
-    stage.apply()?;
-    stage.node.ok("mkdir -p /home/core/backup && etcdctl snapshot save /home/core/backup/snapshot_1.db && etcdctl put /after/backup yes")?;
+    let applied = held::apply(stage, &["catch-up"], |node, _| {
+        node.ok("mkdir -p /home/core/backup && etcdctl snapshot save /home/core/backup/snapshot_1.db")
+            .map(drop)
+    })?;
+    if applied.code != 0 {
+        bail!("a backup during the copy should not disturb it: {applied}");
+    }
+    let is_restored = |stage: &Stage| -> Result<()> {
+        pod::is_on_lun(stage, &format!("/{}", crate::image::ETCD_POD))?;
+        stage.node.ok("test -z \"$(etcdctl get /after/backup --print-value-only)\"")?;
+        verbs::plans_nothing(&stage.node).context("after a restore")
+    };
+    stage.node.ok("etcdctl put /after/backup yes")?;
+    stage.node.run_within(EMPTY, scene::LIMIT)?;
+    carries(&finding(stage, "etcd")?, &["etcd-pod.yaml is absent"])?;
+    verbs::plans_nothing(&stage.node).context("in the middle of a restore")?;
+    // The new pod ends if there is anything (`bindata/etcd/restore-pod.yaml`).
+    stage.node.ok("test -z \"$(ls -A /var/lib/etcd)\"")?;
+    stage.node.ok(REST)?;
+    is_restored(stage)?;
+
+    stage.node.ok("etcdctl put /after/backup yes")?;
     let ended = stage.node.run_within(SCRIPT, scene::LIMIT)?;
-    if ended.code == 0
-        || !ended.both().contains("Operation not permitted")
-        || ended.stdout.contains("the next step")
-    {
+    if !ended.both().contains(NOT_PERMITTED) || ended.stdout.contains("the next step") {
         bail!("the operator's script should end at the mount point: {ended}");
     }
     stage.node.ok(REST)?;
-    let is_restored = |stage: &Stage| -> Result<()> {
-        pod::is_on_lun(stage, &format!("/{}", crate::image::ETCD_POD))?;
-        stage.node.ok("test -z \"$(etcdctl get /after/backup --print-value-only)\"").map(drop)
-    };
     is_restored(stage)?;
-    verbs::plans_nothing(&stage.node).context("after a restore")?;
+
     stage.node.ok(scene::AT_BOOT)?;
     stage.node.reboot()?;
+    is_restored(stage)?;
+    stage.node.ok("mv /etc/kubernetes/manifests/etcd-pod.yaml /run/
+         until [ -z \"$(ls /run/kubelet-stand-in)\" ]; do sleep 1; done
+         systemctl stop var-lib-etcd.mount; mv /run/etcd-pod.yaml /etc/kubernetes/manifests/")?;
+    let ended = stage.node.run_within(EMPTY, scene::LIMIT)?;
+    if !ended.both().contains("'/var/lib/etcd/member'") || !ended.both().contains(NOT_PERMITTED) {
+        bail!("the operator's script should end at the fence: {ended}");
+    }
+    carries(&finding(stage, "mount")?, &["etcd-lun apply"])?;
+    stage.apply()?;
+    stage.node.ok("mv /home/core/assets/manifests-stopped/etcd-pod.yaml /etc/kubernetes/manifests/")?;
     is_restored(stage)
 }
 
