@@ -22,7 +22,10 @@ use apply::{
 use clap::Args;
 use hands::{Door, Request};
 use host::{Host, filelock::Lock};
-use node::{Fact, Identity, Selinux};
+use node::{
+    Fact, Identity, Selinux,
+    layout::{CONFIG_AT_BOOT, CONFIG_BY_HAND},
+};
 use observe::secrets::{self, Secrets};
 use plan::{Goal, Occasion, Refusal, ShutDownRefusal};
 use std::{path::Path, time::Duration};
@@ -122,7 +125,10 @@ fn run_once(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exi
         .and_then(|()| carry_out(&door, &config, &secrets, &identity, goal, &lock, &mut progress));
     let result = result_of(goal, outcome.as_ref());
     if outcome.is_ok() {
-        config::keep(&host, file);
+        config::keep(&host, file, if by_hand { CONFIG_BY_HAND } else { CONFIG_AT_BOOT });
+        if !by_hand && host::selinux::is_on(&host).is_ok_and(|on| !on) {
+            config::keep(&host, file, CONFIG_BY_HAND);
+        }
         logging::note_end(&result.text);
         print_out(&if output.json { format!("{:#}", result.json) } else { result.text.clone() });
     }

@@ -11,7 +11,7 @@ use host::{
 use node::{
     Fact, Identity,
     authority::{Authority, Record},
-    layout::CONFIG,
+    layout::{CONFIG_AT_BOOT, CONFIG_BY_HAND},
 };
 use std::{
     io::{self, Read as _},
@@ -19,7 +19,7 @@ use std::{
     sync::OnceLock,
     time::{Duration, Instant},
 };
-use terms::fail;
+use terms::{AbsPath, fail};
 
 /// In whose mount namespace a verb runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -146,11 +146,11 @@ impl Machine {
         let is_gone = matches!(error, ConfigError::NoFile);
         let error = if is_gone { without(observe::record(&self.host)) } else { error };
         let may = is_gone && self.kept || self.entry == Entry::AwaitedAtBoot && awaits_program(&self.host);
-        match kept(&self.host) {
+        let place = if self.entry == Entry::AwaitedAtBoot { CONFIG_AT_BOOT } else { CONFIG_BY_HAND };
+        match kept(&self.host, place) {
             copy if may && !copy.is_empty() => {
-                tracing::warn!(
-                    "{error}. This run takes the copy in {CONFIG}, which the last `etcd-lun apply` made"
-                );
+                tracing::warn!("{error}");
+                tracing::warn!("this run takes the copy of the last one in {place}");
                 Pool::load(&copy)
             }
             _ => Err(error),
@@ -234,19 +234,18 @@ pub(super) fn texts(host: &Host, file: Option<&Path>) -> Vec<(String, String)> {
     paths.into_iter().filter_map(read).collect()
 }
 
-/// Keeps the config beside the record while etcd's data is on the LUN. It is no part of the record's truth, so an error is a warning.
-pub(super) fn keep(host: &Host, file: Option<&Path>) {
+/// Keeps the config at a place of [`node::layout`]. It is no part of the record's truth, so an error is a warning.
+pub(super) fn keep(host: &Host, file: Option<&Path>, place: &str) {
     let write = || -> anyhow::Result<()> {
-        if !is_moved(host) {
-            return Ok(host.root.remove(CONFIG)?);
-        }
         let found = sources(host, file)?;
         let text =
             serde_json::to_string(&found.iter().map(|one| (&one.path, &one.text)).collect::<Vec<_>>())?;
-        match host.root.read_ours(CONFIG)? {
-            Some(there) if there == text || found.is_empty() => Ok(()),
-            _ => Ok(host.root.write_durably(&CONFIG.parse()?, &text, 0o600)?),
+        let place: AbsPath = place.parse()?;
+        if found.is_empty() || host.root.read_ours(place.as_path())?.as_ref() == Some(&text) {
+            return Ok(());
         }
+        host.root.make_dir_durably(place.parent().as_path(), 0o700)?;
+        Ok(host.root.write_durably(&place, &text, 0o600)?)
     };
     write().unwrap_or_else(|error| tracing::warn!("keeping a copy of the config: {error:#}"));
 }
@@ -256,10 +255,10 @@ fn is_moved(host: &Host) -> bool {
 }
 
 /// The copy of a moved node; nothing if there is none.
-fn kept(host: &Host) -> Vec<Source> {
-    let text = host.root.read_ours(CONFIG).ok().flatten().filter(|_| is_moved(host)).unwrap_or_default();
+fn kept(host: &Host, place: &str) -> Vec<Source> {
+    let text = host.root.read_ours(place).ok().flatten().filter(|_| is_moved(host)).unwrap_or_default();
     let found: Vec<(String, String)> = serde_json::from_str(&text).unwrap_or_default();
-    found.into_iter().map(|(path, text)| Source { path: format!("{CONFIG}: {path}"), text }).collect()
+    found.into_iter().map(|(path, text)| Source { path: format!("{place}: {path}"), text }).collect()
 }
 
 /// True while the program is not that of the object: the unit that brings it has failed, as where the registry is away.
@@ -354,7 +353,7 @@ mod tests {
 
     /// The object was removed before the data was brought back.
     #[test]
-    fn the_config_is_kept_while_the_data_is_on_the_lun() {
+    fn a_moved_node_has_a_copy_of_its_config() {
         let machine = Files::new("kept-config");
         let host = Host::fixture(Root::new(&machine.0), Box::new(NoTools)).unwrap();
         machine.put("etc/etcd-lun/config.toml", "[boot]\n");
@@ -364,8 +363,8 @@ mod tests {
         let lun = local.clone().commit(None);
         let keeps = |record: &Record| {
             machine.put("var/lib/etcd-lun/authority.json", &record.to_text().unwrap());
-            keep(&host, None);
-            kept(&host).into_iter().map(|source| source.text).collect::<Vec<_>>()
+            keep(&host, None, CONFIG_BY_HAND);
+            kept(&host, CONFIG_BY_HAND).into_iter().map(|source| source.text).collect::<Vec<_>>()
         };
         assert!(keeps(&local).is_empty());
         assert_eq!(keeps(&lun), ["[boot]\n", "[[node]]\n"]);
@@ -373,7 +372,7 @@ mod tests {
         host.root.remove("/etc/etcd-lun/config.toml").unwrap();
         host.root.remove("/etc/etcd-lun/config.d/10-nodes.toml").unwrap();
         assert_eq!(keeps(&lun), ["[boot]\n", "[[node]]\n"]);
-        assert_eq!(host.root.mode(CONFIG).unwrap().map(|mode| mode & 0o777), Some(0o600));
-        assert!(keeps(&local).is_empty() && host.root.mode(CONFIG).unwrap().is_none());
+        assert_eq!(host.root.mode(CONFIG_BY_HAND).unwrap().map(|mode| mode & 0o777), Some(0o600));
+        assert!(keeps(&local).is_empty());
     }
 }

@@ -11,7 +11,7 @@ use ::config::Storage;
 use anyhow::{Context as _, anyhow};
 use apply::confine::{self, Installed};
 use host::{Host, selinux::store};
-use node::Selinux;
+use node::{Selinux, layout::CONFIG_BY_HAND};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
@@ -24,6 +24,8 @@ pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
     let config::Loaded { pool, entry, .. } = machine.load(file)?;
     let host = machine.host;
     config::hold(&host)?;
+    // At each boot too, before the service, which has no access to that place.
+    config::keep(&host, file, CONFIG_BY_HAND);
     let Some(enforcing) = mode(&host)? else {
         print_out("SELinux is off in this kernel: nothing to install.");
         return Ok(());

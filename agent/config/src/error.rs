@@ -11,7 +11,7 @@ pub enum ConfigError {
     NoFile,
     /// The same, on a node whose record says LUN.
     #[error(
-        "this node's etcd is on LUN {0}, and its config is gone: another deployment was booted (`rpm-ostree status`), or the object was removed; etcd stays down without it. Boot the deployment that has it, or bring the object back, or run `etcd-lun rollback`, which takes the copy of the last `apply`"
+        "this node's etcd is on LUN {0}, and its config is gone: another deployment was booted (`rpm-ostree status`), or the object was removed; etcd stays down without it. Boot the deployment that has it, or bring the object back, or run `etcd-lun rollback`, which takes a copy"
     )]
     Gone(Wwid),
     /// A file isn't TOML, or has an unknown key, or a value of the wrong form.

@@ -8,8 +8,11 @@ pub const STATE: &str = "/var/lib/etcd-lun";
 pub const RECORD: &str = "/var/lib/etcd-lun/authority.json";
 /// The machine id, and the name of this node when the record was written: a host name may be lost, or be another node's.
 pub const NODE: &str = "/var/lib/etcd-lun/node";
-/// The config with which the record's node was moved: the object that brings it may be removed first.
-pub const CONFIG: &str = "/var/lib/etcd-lun/config.json";
+/// The config of the last run at a boot, for a boot whose program does not know the new one.
+pub const CONFIG_AT_BOOT: &str = "/var/lib/etcd-lun/config.json";
+/// The config for a person whose node has none any more: the object may be removed before the data is back. The confined service
+/// cannot even look into this directory, so it cannot lead a run by hand astray.
+pub const CONFIG_BY_HAND: &str = "/var/lib/etcd-lun/bin/config.json";
 /// Retired local data, a directory per generation.
 pub const RETIRED: &str = "/var/lib/etcd-lun/retired";
 /// The attribute of a directory in [`RETIRED`] that tells it as ours. Its value is the name that the data was retired

@@ -206,7 +206,7 @@ fn old_object(stage: &Stage, registry: &mut Registry, one: &Pushed) -> Result<()
     stage.node.ok(&format!(
         "mkdir -p /etc/etcd-lun/config.d && printf '[target]\\nof_a_later_release = 1\\n' >/etc/etcd-lun/config.d/99-later.toml
              ! systemctl restart {SERVICE} && systemctl restart etcd-lun.service &&
-             journalctl -b -u etcd-lun.service | grep 'of_a_later_release.*takes the copy in' &&
+             journalctl -b -u etcd-lun.service | grep 'takes the copy of the last one in /var/lib/etcd-lun/config.json' &&
              rm /etc/etcd-lun/config.d/99-later.toml"
     ))?;
     ask_for(stage, Some(&one.image), &one.sum)?;
