@@ -246,15 +246,18 @@ fn removal(stage: &mut Stage, object: &str) -> Result<()> {
         let list = config.pointer(list).and_then(Value::as_array).into_iter().flatten();
         list.filter_map(|one| one[key].as_str()).map(|name| format!("{dir}{name}")).collect()
     };
-    let units = names("/systemd/units", "name", "");
+    // Of the others' units, such as etcd's, it has drop-ins only.
+    let ours = |name: &String| name.contains("etcd-lun");
+    let units: Vec<_> = names("/systemd/units", "name", "").into_iter().filter(ours).collect();
     let files =
         [names("/storage/files", "path", ""), names("/systemd/units", "name", "/etc/systemd/system/")];
     stage.node.ok(&format!(
-        "systemctl disable {}; rm {}; systemctl daemon-reload",
+        "systemctl disable {}; rm -f {} /etc/systemd/system/*.d/50-etcd-lun.conf; systemctl daemon-reload",
         units.join(" "),
         files.concat().join(" ")
     ))?;
     stage.node.reboot()?;
+    stage.wait_until("etcdctl endpoint health >/dev/null 2>&1")?;
     stage.is_untouched()?;
     stage.node.ok(&format!(
         "etcd-lun --version && test -x {PROGRAM}

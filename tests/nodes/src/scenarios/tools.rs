@@ -51,7 +51,7 @@ mkfs.minix -3 /root/minix
 modprobe minix
 mkdir /mnt/new
 mount -o loop -t minix /root/minix /mnt/new
-cp -a /var/lib/etcd /var/lib/systemd /mnt/new/
+cp -a /var/lib/etcd /var/lib/etcd-lun /var/lib/systemd /mnt/new/
 umount /mnt/new
 mount -o loop -t minix /root/minix /var/lib
 systemctl start etcd";
