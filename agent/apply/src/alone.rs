@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 use terms::{AbsPath, fail};
 use unit::HANDS_DIR;
 
+/// The directories in /run, each with the label that the service needs.
+pub(super) const DIRECTORIES: [(&str, &str); 2] = [(RUNTIME_DIR, RUNTIME_LABEL), (HANDS_DIR, HANDS_LABEL)];
+
 pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
     Ok(LOCK.parse()?)
 }
@@ -29,7 +32,7 @@ pub(super) fn make_directories(door: &Door<'_>) -> anyhow::Result<()> {
     if door.requester == Requester::Service || selinux::enforces(host)?.is_none() {
         return Ok(());
     }
-    for (dir, label) in [(RUNTIME_DIR, RUNTIME_LABEL), (HANDS_DIR, HANDS_LABEL)] {
+    for (dir, label) in DIRECTORIES {
         host.root.make_dir(dir, 0o700).context("making the directories of this run")?;
         if selinux::knows(host, label)? && selinux::label_of(host, dir)?.as_deref() != Some(label) {
             selinux::set_label_of(host, dir, label).with_context(|| format!("labelling {dir}"))?;

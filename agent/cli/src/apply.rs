@@ -125,10 +125,17 @@ fn run_once(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exi
         .and_then(|()| carry_out(&door, &config, &secrets, &identity, goal, &lock, &mut progress));
     let result = result_of(goal, outcome.as_ref());
     if outcome.is_ok() {
-        config::keep(&host, file, if by_hand { CONFIG_BY_HAND } else { CONFIG_AT_BOOT });
-        if !by_hand && host::selinux::is_on(&host).is_ok_and(|on| !on) {
-            config::keep(&host, file, CONFIG_BY_HAND);
-        }
+        // Where SELinux is on, the unit before the service keeps the other copy: the service has no access to it.
+        let is_open = || host::selinux::is_on(&host).is_ok_and(|on| !on);
+        config::keep(
+            &host,
+            file,
+            match by_hand {
+                true => &[CONFIG_BY_HAND],
+                false if is_open() => &[CONFIG_AT_BOOT, CONFIG_BY_HAND],
+                false => &[CONFIG_AT_BOOT],
+            },
+        );
         logging::note_end(&result.text);
         print_out(&if output.json { format!("{:#}", result.json) } else { result.text.clone() });
     }

@@ -234,18 +234,20 @@ pub(super) fn texts(host: &Host, file: Option<&Path>) -> Vec<(String, String)> {
     paths.into_iter().filter_map(read).collect()
 }
 
-/// Keeps the config at a place of [`node::layout`]. It is no part of the record's truth, so an error is a warning.
-pub(super) fn keep(host: &Host, file: Option<&Path>, place: &str) {
+/// Keeps the config at these places of [`node::layout`]. It is no part of the record's truth, so an error is a warning.
+pub(super) fn keep(host: &Host, file: Option<&Path>, places: &[&str]) {
     let write = || -> anyhow::Result<()> {
         let found = sources(host, file)?;
         let text =
             serde_json::to_string(&found.iter().map(|one| (&one.path, &one.text)).collect::<Vec<_>>())?;
-        let place: AbsPath = place.parse()?;
-        if found.is_empty() || host.root.read_ours(place.as_path())?.as_ref() == Some(&text) {
-            return Ok(());
+        for place in places.iter().filter(|_| !found.is_empty()) {
+            let place: AbsPath = place.parse()?;
+            if host.root.read_ours(place.as_path())?.as_ref() != Some(&text) {
+                host.root.make_dir_durably(place.parent().as_path(), 0o700)?;
+                host.root.write_durably(&place, &text, 0o600)?;
+            }
         }
-        host.root.make_dir_durably(place.parent().as_path(), 0o700)?;
-        Ok(host.root.write_durably(&place, &text, 0o600)?)
+        Ok(())
     };
     write().unwrap_or_else(|error| tracing::warn!("keeping a copy of the config: {error:#}"));
 }
@@ -363,7 +365,7 @@ mod tests {
         let lun = local.clone().commit(None);
         let keeps = |record: &Record| {
             machine.put("var/lib/etcd-lun/authority.json", &record.to_text().unwrap());
-            keep(&host, None, CONFIG_BY_HAND);
+            keep(&host, None, &[CONFIG_BY_HAND]);
             kept(&host, CONFIG_BY_HAND).into_iter().map(|source| source.text).collect::<Vec<_>>()
         };
         assert!(keeps(&local).is_empty());

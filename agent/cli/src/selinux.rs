@@ -25,7 +25,7 @@ pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
     let host = machine.host;
     config::hold(&host)?;
     // At each boot too, before the service, which has no access to that place.
-    config::keep(&host, file, CONFIG_BY_HAND);
+    config::keep(&host, file, &[CONFIG_BY_HAND]);
     let Some(enforcing) = mode(&host)? else {
         print_out("SELinux is off in this kernel: nothing to install.");
         return Ok(());

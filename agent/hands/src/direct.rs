@@ -46,15 +46,9 @@ pub struct Direct {
 impl Privileged for Direct {
     fn perform(&self, host: &Host, request: &Request) -> anyhow::Result<(Said, Option<OwnedFd>)> {
         match request {
-            Request::Stage { disk } => {
-                let options = staging::staging_options(host, &self.mount_options)?;
-                return Ok((Said::Done, Some(mounted(host, disk, Access::ReadWrite, &options)?)));
-            }
+            Request::Stage { disk } => return Ok((Said::Done, Some(self.staged(host, disk)?))),
             // Both mounts are of one filesystem in memory. Whoever may change a mount's options may do it with every filesystem.
-            Request::Settle { disk } => {
-                let options = staging::staging_options(host, &self.mount_options)?;
-                staging::settle(mounted(host, disk, Access::ReadWrite, &options)?)?;
-            }
+            Request::Settle { disk } => staging::settle(self.staged(host, disk)?)?,
             Request::Inspect { disk } => {
                 let options = staging::inspecting_options(host, &self.mount_options)?;
                 return Ok((Said::Done, Some(mounted(host, disk, Access::ReadOnly, &options)?)));
@@ -194,6 +188,10 @@ impl Direct {
             fail!(HandsRefused, "session {sid} is none of etcd-lun's to {target}{why}")
         };
         Ok(session)
+    }
+
+    fn staged(&self, host: &Host, disk: &str) -> anyhow::Result<OwnedFd> {
+        mounted(host, disk, Access::ReadWrite, &staging::staging_options(host, &self.mount_options)?)
     }
 
     fn is_at_target(&self, host: &Host, disk: &str) -> anyhow::Result<bool> {
@@ -358,7 +356,7 @@ fn is_stopping(host: &Host, disk: &str) -> anyhow::Result<()> {
 /// A mount of the XFS on a disk. The policy lets the hands open no other disk than the one that the udev rule labels, and the
 /// kernel would not ask it again before it mounts: so it gets the disk that was opened, and no name.
 fn mounted(host: &Host, disk: &str, access: Access, options: &str) -> anyhow::Result<OwnedFd> {
-    let Some(opened) = block::open_xfs(host, disk)? else { fail!(LunChanged, "{disk} holds no XFS") };
+    let Some((opened, _)) = block::open_xfs(host, disk)? else { fail!(LunChanged, "{disk} holds no XFS") };
     Ok(staging::detached(&opened, access, options)?)
 }
 

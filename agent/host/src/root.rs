@@ -36,10 +36,16 @@ impl Root {
 
     /// The text of a file; invalid UTF-8 is an error.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<String> {
-        let path = path.as_ref();
+        self.text(path.as_ref(), 0)
+    }
+
+    fn text(&self, path: &Path, flags: i32) -> io::Result<String> {
         let mut text = String::new();
-        let file = File::open(self.locate(path)).map_err(|error| at(path, &error))?;
-        file.take(MAX_TEXT).read_to_string(&mut text).map_err(|error| at(path, &error))?;
+        let mut attempt = || {
+            let file = OpenOptions::new().read(true).custom_flags(flags).open(self.locate(path))?;
+            file.take(MAX_TEXT).read_to_string(&mut text)
+        };
+        attempt().map_err(|error| at(path, &error))?;
         Ok(text)
     }
 
@@ -77,14 +83,7 @@ impl Root {
     /// The text of a file of ours; none if there is no such file. The confined service may write beside it, so a link is an error:
     /// whoever reads may read more than the service.
     pub fn read_ours(&self, path: impl AsRef<Path>) -> io::Result<Option<String>> {
-        let path = path.as_ref();
-        let mut text = String::new();
-        let mut attempt = || {
-            let file =
-                OpenOptions::new().read(true).custom_flags(nix::libc::O_NOFOLLOW).open(self.locate(path))?;
-            file.take(MAX_TEXT).read_to_string(&mut text)
-        };
-        Ok(absent_is_none(attempt().map_err(|error| at(path, &error)))?.map(|_| text))
+        absent_is_none(self.text(path.as_ref(), nix::libc::O_NOFOLLOW))
     }
 
     /// The names in a directory, sorted.

@@ -1,6 +1,6 @@
 //! SELinux: the policy module in the policy store, and labels on disk.
 
-use crate::guard;
+use crate::{alone::DIRECTORIES, guard};
 use anyhow::{Context as _, anyhow};
 use config::{Backing, Config, Device};
 use hands::looks;
@@ -9,11 +9,10 @@ use host::{
     selinux::{self, store},
     systemd,
 };
-use node::{InForce, authority::Authority, layout::RUNTIME_DIR};
+use node::{InForce, authority::Authority};
 use policy::PolicyInput;
 use std::{io, os::fd::OwnedFd};
 use terms::{AbsPath, fail, named, require};
-use unit::HANDS_DIR;
 
 /// The result of an installation or a removal.
 #[derive(Debug)]
@@ -100,7 +99,7 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
     // restorecon can't do that: system policies have no label for files in `/run` (`<<none>>`), so it would leave types that the policy
     // no longer defines.
     if let Some(label) = selinux::label_of(host, "/run")? {
-        for dir in [RUNTIME_DIR, HANDS_DIR] {
+        for (dir, _) in DIRECTORIES {
             relabelled.extend(selinux::label_below(host, dir, &label)?);
         }
     }
@@ -131,7 +130,7 @@ fn relabel(host: &Host, config: PolicyInput<'_>) -> anyhow::Result<Vec<String>> 
     let mut relabelled =
         store::relabel(host, paths.iter().map(String::as_str), false).context("labelling files")?;
     // Only where the module is there.
-    for (dir, label) in [(RUNTIME_DIR, policy::RUNTIME_LABEL), (HANDS_DIR, policy::HANDS_LABEL)] {
+    for (dir, label) in DIRECTORIES {
         if selinux::knows(host, label)? {
             relabelled.extend(selinux::label_below(host, dir, label)?);
         }

@@ -141,17 +141,15 @@ pub fn clear_unfinished(host: &Host, name: &str, uuid: &FsUuid) -> Result<(), Cl
 
 /// The UUID of the XFS on a disk, also of one that is mounted; none if its first block is of no XFS.
 pub fn xfs_on(host: &Host, name: &str) -> io::Result<Option<FsUuid>> {
-    let path = node(name)?;
-    let found = Medium::open(&host.root.locate(path.as_path())).and_then(|medium| read_superblock(&medium));
-    Ok(found.map_err(|error| at_path(path.as_path(), &error))?.map(|superblock| superblock.uuid))
+    Ok(open_xfs(host, name)?.map(|(_, uuid)| uuid))
 }
 
-/// Opens a disk that holds an XFS, through no link; none if it holds none.
-pub fn open_xfs(host: &Host, name: &str) -> io::Result<Option<OwnedFd>> {
+/// Opens a disk that holds an XFS, through no link, and reads the XFS's UUID; none if it holds none.
+pub fn open_xfs(host: &Host, name: &str) -> io::Result<Option<(OwnedFd, FsUuid)>> {
     let path = node(name)?;
     let open = || -> io::Result<_> {
         let medium = Medium::open_node(&host.root.locate(path.as_path()))?;
-        Ok(read_superblock(&medium)?.map(|_| OwnedFd::from(medium)))
+        Ok(read_superblock(&medium)?.map(|superblock| (medium.into(), superblock.uuid)))
     };
     open().map_err(|error| at_path(path.as_path(), &error))
 }

@@ -24,8 +24,11 @@ pub fn superblock_options(host: &Host, options: &[String]) -> io::Result<Option<
 /// there or not, the label alone, without which the labels on the LUN would count.
 pub fn staging_options(host: &Host, like: &[String]) -> io::Result<String> {
     let here = options_here(host, like)?;
-    let label = || here.iter().copied().filter(|option| option.starts_with(CONTEXT)).collect();
-    Ok(of_superblock(&here).unwrap_or_else(label))
+    Ok(of_superblock(&here).unwrap_or_else(|| label(&here).collect()))
+}
+
+fn label<'a>(options: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    options.iter().copied().filter(|option| option.starts_with(CONTEXT))
 }
 
 fn of_superblock(options: &[&str]) -> Option<String> {
@@ -42,8 +45,7 @@ fn of_superblock(options: &[&str]) -> Option<String> {
 
 /// XFS's options for a mount that writes nothing to the device.
 pub fn inspecting_options(host: &Host, like: &[String]) -> io::Result<String> {
-    let label = options_here(host, like)?.into_iter().filter(|option| option.starts_with(CONTEXT));
-    Ok(iter::once("norecovery").chain(label).collect::<Vec<_>>().join(","))
+    Ok(iter::once("norecovery").chain(label(&options_here(host, like)?)).collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]
