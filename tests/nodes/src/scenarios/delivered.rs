@@ -242,19 +242,17 @@ fn removal(stage: &mut Stage, object: &str) -> Result<()> {
         bail!("the rollback failed: {output}");
     }
     let config = ignition_of(object)?;
-    let names = |list: &str, key: &str, dir: &str| -> Vec<String> {
+    let names = |list: &str, key: &str| -> Vec<&str> {
         let list = config.pointer(list).and_then(Value::as_array).into_iter().flatten();
-        list.filter_map(|one| one[key].as_str()).map(|name| format!("{dir}{name}")).collect()
+        list.filter_map(|one| one[key].as_str()).collect()
     };
     // Of the others' units, such as etcd's, it has drop-ins only.
-    let ours = |name: &String| name.contains("etcd-lun");
-    let units: Vec<_> = names("/systemd/units", "name", "").into_iter().filter(ours).collect();
-    let files =
-        [names("/storage/files", "path", ""), names("/systemd/units", "name", "/etc/systemd/system/")];
+    let mut units = names("/systemd/units", "name");
+    units.retain(|name| name.contains("etcd-lun"));
     stage.node.ok(&format!(
-        "systemctl disable {}; rm -f {} /etc/systemd/system/*.d/50-etcd-lun.conf; systemctl daemon-reload",
-        units.join(" "),
-        files.concat().join(" ")
+        "systemctl disable {units}; rm {}; cd /etc/systemd/system && rm {units} *.d/50-etcd-lun.conf; systemctl daemon-reload",
+        names("/storage/files", "path").join(" "),
+        units = units.join(" "),
     ))?;
     stage.node.reboot()?;
     stage.wait_until("etcdctl endpoint health >/dev/null 2>&1")?;
