@@ -1,18 +1,26 @@
 //! What a run of `apply` works with: the host, the config, and what it keeps between its steps.
 
 use super::{evidence::Evidence, pod::EtcdPod, watcher::Watcher};
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use config::Config;
 use hands::{Door, Request};
 use host::{
-    Host,
+    Host, block,
     process::Asked,
     staging::Staging,
     tree::{Ledger, State},
+    udev::Monitor,
 };
 use node::Identity;
 use observe::secrets::Secrets;
-use std::{os::fd::OwnedFd, time::Instant};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+
+/// Where no rule of udev has a label for the disk, this time is lost in each run.
+const LABEL_LIMIT: Duration = Duration::from_secs(10);
 
 /// One run. Nothing that it keeps between its steps survives an interruption.
 #[derive(Debug)]
@@ -75,11 +83,31 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Tells the kernel to read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared.
+    /// Tells the kernel to read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared,
+    /// and has udev set labels that are missing.
     /// Paths that do not answer are left out: the read would block, and nobody can end this process then.
     pub fn rescan_lun(&self) -> anyhow::Result<()> {
         let disks = locate::answering_disks(self.host, self.config)?;
-        disks.into_iter().try_for_each(|disk| self.door.perform(&Request::Rescan { disk }))
+        disks.iter().try_for_each(|disk| self.door.perform(&Request::Rescan { disk: disk.clone() }))?;
+        let seen = disks.iter().map(|disk| block::disk(self.host, disk)).collect::<io::Result<Vec<_>>>()?;
+        let maps = seen.iter().flatten().filter_map(block::multipath_of).map(|map| &map.name);
+        disks.iter().chain(maps).try_for_each(|disk| self.have_labelled(disk))
+    }
+
+    /// Has udev label a disk that SELinux keeps from this process. PID 1 labels all of /dev anew at a soft reboot, and a multipath map
+    /// may have got its paths after its label.
+    fn have_labelled(&self, disk: &str) -> anyhow::Result<()> {
+        let is_denied = || {
+            let read = block::try_read(self.host, disk);
+            read.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        };
+        if is_denied() {
+            let monitor = Monitor::open(self.host).context("listening to udev")?;
+            self.door.perform(&Request::Announce { disk: disk.to_owned() })?;
+            let until = Instant::now() + LABEL_LIMIT;
+            monitor.wait_until(self.host, until, || Ok((!is_denied()).then_some(())))?;
+        }
+        Ok(())
     }
 
     /// The staged LUN, for a step that needs it.

@@ -70,15 +70,20 @@ pub(super) struct ByHand {
 /// Brings the node to what the config asks for, or etcd's data back to the local disk. If another run does something
 /// already, follows that one.
 ///
-/// At a boot a program that is not the one of the object may not like the object. systemd tries again after an error, and fetches the
-/// program before that; after a refusal it does not.
+/// At a boot what is not known may be known later, and a program that is not the one of the object may not like the object. systemd
+/// tries again after an error, and fetches the program before that; after a refusal it does not.
 pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exit> {
     run_once(file, goal, options).map_err(|exit| {
-        let may_pass =
-            matches!(exit, Exit::Config(_) | Exit::Refused(_)) && goal == Goal::Lun(Occasion::Boot);
-        match may_pass && Host::machine().is_ok_and(|host| config::awaits_program(&host)) {
-            true => Exit::Awaits(Box::new(exit)),
-            false => exit,
+        let is_unknown =
+            matches!(&exit, Exit::Refused(refusal) if matches!(**refusal, Refusal::Unknown { .. }));
+        if goal != Goal::Lun(Occasion::Boot) || !matches!(exit, Exit::Config(_) | Exit::Refused(_)) {
+            exit
+        } else if Host::machine().is_ok_and(|host| config::awaits_program(&host)) {
+            Exit::Awaits(exit.into(), "This program is not the one of the node's object: it is fetched")
+        } else if is_unknown {
+            Exit::Awaits(exit.into(), "It may be known later")
+        } else {
+            exit
         }
     })
 }

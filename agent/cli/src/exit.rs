@@ -31,8 +31,8 @@ pub enum Exit {
     TooLarge(String),
     /// The exit code and the last line of a run that this process has followed, and what `--json` prints of it.
     Followed(Box<RunResult>),
-    /// A config error or a refusal of a program that is not the one of the node's object. That one is fetched, and then it is tried again.
-    Awaits(Box<Self>),
+    /// A config error or a refusal at a boot, and why it may pass: it is tried again.
+    Awaits(Box<Self>, &'static str),
     /// These checks are not ok. Empty if they are in the journal already.
     Unhealthy(String),
 }
@@ -41,7 +41,7 @@ impl Exit {
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Success => 0,
-            Self::Error(_) | Self::Awaits(_) => 1,
+            Self::Error(_) | Self::Awaits(..) => 1,
             Self::Usage(_) | Self::Config(_) => 2,
             Self::Refused(_) | Self::TooLarge(_) => 3,
             Self::Followed(result) => result.code,
@@ -59,7 +59,7 @@ impl Exit {
             }
             Self::Refused(refusal) => refusal.name().into(),
             Self::TooLarge(_) => OBJECT_TOO_LARGE.into(),
-            Self::Awaits(exit) => exit.name(),
+            Self::Awaits(exit, _) => exit.name(),
             Self::Success | Self::Followed(_) | Self::Unhealthy(_) => Cow::default(),
         }
     }
@@ -81,9 +81,9 @@ impl Exit {
             }
             Self::Refused(refusal) => Some(tagged("refused", &self.name(), &refusal.to_string())),
             Self::TooLarge(text) => Some(tagged("refused", &self.name(), text)),
-            Self::Awaits(exit) => exit.text().map(|text| {
-                format!("{text}\nThis program is not the one of the node's object: it is fetched, and this is tried again")
-            }),
+            Self::Awaits(exit, why) => {
+                exit.text().map(|text| format!("{text}\n{why}, and this is tried again"))
+            }
             Self::Followed(result) => Some(result.text.clone()),
             Self::Unhealthy(text) if text.is_empty() => None,
             Self::Unhealthy(text) => Some(format!("unhealthy: {text}")),

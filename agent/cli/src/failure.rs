@@ -69,7 +69,7 @@ pub fn failure(exit: &Exit) -> Option<Value> {
         Exit::TooLarge(found) => {
             Why::Refused(Refused::Render(RenderRefusal::ObjectTooLarge { found: found.clone() }))
         }
-        Exit::Awaits(exit) => return failure(exit),
+        Exit::Awaits(exit, _) => return failure(exit),
         Exit::Refused(refusal) => Why::Refused(Refused::Refusal(refusal.clone())),
     };
     Some(FAILURE.of(&Failure { why, name: exit.name(), message }))

@@ -83,7 +83,7 @@ impl Privileged for Direct {
             }
             // Any disk: the kernel or udev only reads again what the disk says.
             Request::Rescan { disk } => block::rescan(host, disk)?,
-            Request::Announce { disk } => block::announce_change(host, disk)?,
+            Request::Announce { disk } => block::announce(host, disk)?,
             Request::Remove { disk } => {
                 is_stopping(host, disk)?;
                 self.remove(host, disk)?;

@@ -49,7 +49,7 @@ pub enum Request {
         /// Kernel name.
         disk: String,
     },
-    /// Has udev process a disk again.
+    /// Has udev process a disk again, as a new one: it labels no other.
     Announce {
         /// Kernel name.
         disk: String,

@@ -186,11 +186,12 @@ pub(super) fn recorded_wwid<'a>(input: &PlanInput<'a>) -> Option<&'a Wwid> {
 
 impl Refusal {
     /// True if it depends on what the kernel read from the LUN at login and keeps: identity, size, and whether it is read-only
-    /// (`drivers/scsi/sd.c`, `sd_revalidate_disk`).
+    /// (`drivers/scsi/sd.c`, `sd_revalidate_disk`); or on what cannot be read, such as a disk without its label.
     pub fn depends_on_login(&self) -> bool {
         matches!(
             self,
-            Self::WrongLun { .. }
+            Self::Unknown { .. }
+                | Self::WrongLun { .. }
                 | Self::ReadOnly { .. }
                 | Self::TooSmall { .. }
                 | Self::NoRoom { .. }

@@ -35,9 +35,13 @@ const DISKS: &str = "
 ";
 
 const MAPS: &str = "
-# The multipath map of such paths (multipath-tools: mpath-WWID). udev doesn't know which target a map leads to, so this
-# rule has only the WWIDs of the config. udev labels a device at its first event, when DM_UUID is not set yet.
+# The multipath map of such paths (multipath-tools: mpath-WWID). udev labels a device at its first event, when DM_UUID is not set
+# yet: by a WWID of the config. A map of paths that all have the label gets it when etcd-lun asks, whoever made the map.
 ";
+
+/// A shell of its own has `stat` say the labels of the map's paths. Without a path it fails.
+const OF_PATHS: &str = "ATTR{dm/uuid}==\"mpath-*\", PROGRAM==\"/bin/sh -c 'cd /sys$devpath/slaves && for path in *; do \
+    stat -c %%C /dev/$$path | grep -q :etcd_lun_device_t: || exit 1; done'\"";
 
 /// Renders the rule, the same bytes for the same pool.
 ///
@@ -82,13 +86,11 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
         }
     };
     let maps: BTreeSet<_> = wwids.into_iter().filter_map(Wwid::multipath).collect();
-    if !maps.is_empty() {
-        text += MAPS;
-    }
+    text += MAPS;
     for wwid in maps {
         text += &rule(&format!("ATTR{{dm/uuid}}==\"mpath-{wwid}\""));
     }
-    text
+    text + &rule(OF_PATHS)
 }
 
 /// Returns the matches for the paths to the LUN of a node.
@@ -166,6 +168,7 @@ mod tests {
                 "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-0xd200000200000000\"",
                 "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-2\"",
                 "ATTR{dm/uuid}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
+                OF_PATHS,
             ]
         );
         // systemd is told of the same paths.
@@ -180,14 +183,14 @@ mod tests {
             ENV{SYSTEMD_WANTS}+=\"etcd-lun-lost.service\"\n";
         assert!(text.contains(change), "{text}");
         let without = rendered(&TARGET.replace("wwid = \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\"\n", ""));
-        assert_eq!(matches(&without).len(), 6);
-        assert!(!without.contains("map"), "{without}");
+        assert_eq!(matches(&without).len(), 7);
+        assert!(!without.contains("mpath-3"), "{without}");
     }
 
     #[test]
     fn of_devices() {
         let shared = "SYMLINK==\"disk/by-path/pci-0000:00:1f.0-nvme-1\"";
-        assert_eq!(matches(&rendered(DEVICE)), [shared]);
+        assert_eq!(matches(&rendered(DEVICE)), [shared, OF_PATHS]);
         assert!(!rendered(DEVICE).contains("scsi"), "a disk has no session");
         let own = format!(
             "{DEVICE}[[node]]\nhostname = \"a\"\npath = \"/dev/disk/by-id/virtio-etcd0\"\n[[node]]\nhostname = \"b\"\n\
@@ -199,6 +202,7 @@ mod tests {
                 "SYMLINK==\"disk/by-id/virtio-etcd0\"",
                 shared,
                 "ATTR{dm/uuid}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
+                OF_PATHS,
             ]
         );
     }

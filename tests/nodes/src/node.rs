@@ -241,6 +241,20 @@ impl Node {
         self.power_on()
     }
 
+    /// Restarts the node's user space, and not its kernel (systemd-soft-reboot.service(8)).
+    pub fn soft_reboot(&mut self) -> Result<()> {
+        self.note("soft reboot");
+        let count = self.ok("systemctl show --property SoftRebootsCount")?;
+        let _ = self.run("systemctl soft-reboot");
+        let is_up = format!("[ $(systemctl show --property SoftRebootsCount) != {count} ]");
+        let up = host::poll(BOOT_LIMIT, Duration::from_secs(1), || {
+            self.ssh = Ssh::connect(&self.bed, self.vm.machine())?;
+            Ok(self.run(&is_up).is_ok_and(|output| output.code == 0).then_some(()))
+        })?;
+        up.context("the node does not come back from a soft reboot")?;
+        self.run_within("systemctl is-system-running --wait", BOOT_LIMIT).map(drop)
+    }
+
     /// Shuts the node down and leaves it off.
     pub fn power_off(&mut self) -> Result<()> {
         self.note("power off");

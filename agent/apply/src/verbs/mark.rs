@@ -46,13 +46,20 @@ pub fn mark(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Mar
         Err(busy) => return Ok(Marked::Busy(busy)),
     };
     let node = observe::node(door, config, identity.clone(), Viewpoint::Reader, Asked::NOTHING);
-    let step = match plan::mark(config, &node)? {
-        MarkPlan::Advance(step) => step,
-        MarkPlan::Skip(why) => return Ok(Marked::Idle(why)),
-    };
     let no_secrets = Secrets::default();
     let mut silent = Silent;
     let mut run = Run::new(door, config, &no_secrets, identity, &mut silent);
+    let step = match plan::mark(config, &node) {
+        Ok(MarkPlan::Advance(step)) => step,
+        Ok(MarkPlan::Skip(why)) => return Ok(Marked::Idle(why)),
+        Err(refusal) => {
+            // For the next time: somebody may have labelled the disk anew.
+            if refusal.depends_on_login() {
+                run.rescan_lun().context("reading the LUN again")?;
+            }
+            return Err(refusal.into());
+        }
+    };
     stamp::announce(&mut run, &step).context("in step mark")?;
     drop(alone);
     stamp::mark_lun(&mut run, &step).context("in step mark")?;

@@ -141,7 +141,7 @@ fn names_of_disks_are_no_paths() {
     assert_eq!(node.asked(r#"{"rescan":{"disk":"sdb"}}"#), None);
     assert_eq!(node.text("sys/class/block/sdb/device/rescan").unwrap(), "1");
     assert_eq!(node.asked(r#"{"announce":{"disk":"sdb"}}"#), None);
-    assert_eq!(node.text("sys/class/block/sdb/uevent").unwrap(), "change");
+    assert_eq!(node.text("sys/class/block/sdb/uevent").unwrap(), "add");
     for name in ["../block/sdc", "..", "", "sdc/../sdc"] {
         for what in ["rescan", "announce", "stage", "inspect"] {
             assert!(node.asked(&format!(r#"{{"{what}":{{"disk":"{name}"}}}}"#)).is_some(), "{name}");

@@ -274,10 +274,10 @@ pub fn remove(host: &Host, name: &str) -> io::Result<()> {
     host.root.poke(format!("/sys/class/block/{name}/device/delete"), "1")
 }
 
-/// Has the kernel announce a change of a disk, as `udevadm trigger` does, so that udev processes the disk again
-/// (`Documentation/ABI/testing/sysfs-uevent`).
-pub fn announce_change(host: &Host, name: &str) -> io::Result<()> {
-    host.root.poke(format!("{}/uevent", sys_dir(name)?), "change")
+/// Has the kernel announce a disk as a new one, as systemd-udev-trigger.service does at each boot, so that udev processes it again
+/// (`Documentation/ABI/testing/sysfs-uevent`). For a change udev would set no label (systemd `src/udev/udev-event.c`).
+pub fn announce(host: &Host, name: &str) -> io::Result<()> {
+    host.root.poke(format!("{}/uevent", sys_dir(name)?), "add")
 }
 
 /// The device node of a disk, which the kernel itself makes in /dev, and no other name beside it: in the kernel's name of a disk

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     Host,
+    root::at,
     xfs::{Superblock, u16_at, u64_at},
 };
 use std::{io, path::Path};
@@ -51,7 +52,8 @@ pub type InPlace = (Superblock, io::Result<Option<Vec<u8>>>);
 /// this waits with it.
 pub fn in_place(host: &Host, disk: &str, name: &str) -> io::Result<Option<InPlace>> {
     let device = host.root.locate(node(disk)?.as_path());
-    let Some(superblock) = read_superblock(&Medium::open(&device)?)? else { return Ok(None) };
+    let opened = Medium::open(&device).map_err(|error| at(&device, &error))?;
+    let Some(superblock) = read_superblock(&opened)? else { return Ok(None) };
     let read = || trusted_attribute_of_root(&device, name);
     let mut last = read();
     for _ in 0..READS {
