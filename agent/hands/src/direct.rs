@@ -17,7 +17,11 @@ use host::{
     xfs::{self, Superblock},
 };
 use node::{ISCSID, ISCSID_SOCKET, authority::Record};
-use std::{io, os::fd::OwnedFd, time::Duration};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
 use terms::{AbsPath, FsUuid, Iqn, LunAddress, Session, fail, named, options_for_etcd, require};
 use unit::SHUTDOWN_SERVICE;
 
@@ -27,6 +31,8 @@ const FORMAT_LIMIT: Duration = Duration::from_secs(900);
 const ETCD_LIMIT: Duration = Duration::from_secs(300);
 /// systemd's default limit for the start of a unit is 90 s. iscsid and our own units start almost at once.
 const START_LIMIT: Duration = Duration::from_secs(60);
+/// How long multipathd may take over disks that are gone, of which it hears from udev; and XFS until its next write.
+const MULTIPATHD_LIMIT: Duration = Duration::from_secs(30);
 
 /// Performs requests itself, on what this says of the node.
 #[derive(Debug, Clone)]
@@ -89,8 +95,22 @@ impl Privileged for Direct {
                 self.remove(host, disk)?;
             }
             Request::RemoveOther { disk } => {
-                self.is_another_volume(host, disk)?;
-                self.remove(host, disk)?;
+                let paths = block::paths_of_map(host, disk)?;
+                let disks = paths.clone().unwrap_or_else(|| vec![disk.clone()]);
+                self.is_another_volume(host, disk, &disks)?;
+                if paths.is_some() {
+                    self.stop_queueing(host, disk)?;
+                }
+                disks.iter().try_for_each(|path| self.remove(host, path))?;
+                // multipathd gives the map a new table for each path that is gone, which keeps what is written until one is there again.
+                let until = Instant::now() + MULTIPATHD_LIMIT;
+                while let Some(name) = block::map_name(host, disk)?
+                    && !xfs::is_shut_down(&host.root.locate(self.data_dir.as_path()))
+                    && Instant::now() < until
+                {
+                    multipath::stop_queueing(host, &name)?;
+                    host.pause(Duration::from_secs(1))?;
+                }
             }
             Request::StopQueueing { map } => {
                 is_stopping(host, map)?;
@@ -213,14 +233,16 @@ impl Direct {
         Ok(block::remove(host, disk)?)
     }
 
-    /// The disk is mounted on the data directory, and does not hold the filesystem of the record, which says LUN.
-    fn is_another_volume(&self, host: &Host, disk: &str) -> anyhow::Result<()> {
+    /// The disk is mounted on the data directory, and no path of it holds the filesystem of the record, which says LUN.
+    fn is_another_volume(&self, host: &Host, disk: &str, paths: &[String]) -> anyhow::Result<()> {
         let record = looks::record(host)?.context("the record is gone")?;
         looks::says_lun(&record)?;
         let mount = looks::mounted_on(host, &self.data_dir)?.context("nothing is mounted for etcd")?;
         let mounted = block::of_number(host, mount.device)?;
+        let holds_it = |path| Ok(block::xfs_on(host, path)? == Some(record.uuid));
+        let hold_it: Vec<_> = paths.iter().map(|path| holds_it(path)).collect::<io::Result<_>>()?;
         require!(
-            mounted.as_deref() == Some(disk) && block::xfs_on(host, disk)? != Some(record.uuid),
+            mounted.as_deref() == Some(disk) && !hold_it.contains(&true),
             HandsRefused,
             "{disk} is not mounted on {}, or holds filesystem {}: it stays",
             self.data_dir,

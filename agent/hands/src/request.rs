@@ -59,7 +59,8 @@ pub enum Request {
         /// Kernel name.
         disk: String,
     },
-    /// Has the kernel remove the disk that is mounted on the data directory, if it holds another filesystem than the record's.
+    /// Has the kernel remove the disk that is mounted on the data directory, or all paths of the map that is, if it holds another
+    /// filesystem than the record's.
     RemoveOther {
         /// Kernel name.
         disk: String,

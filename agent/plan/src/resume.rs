@@ -12,7 +12,7 @@ use super::{
 };
 use config::{Backing, Config, Runtime};
 use node::{
-    ActiveState, DataMount, EtcdState, Fact, InPlace, LocalDir, Lun, LunView, Multipath, Node,
+    ActiveState, DataMount, EtcdState, Fact, InPlace, LocalDir, Lun, LunView, Node,
     authority::{Authority, Record, Stamp},
     in_place,
 };
@@ -22,7 +22,7 @@ use terms::{Bytes, RecordedFingerprint};
 const IN_USE: &str = "another computer writes to it, or it was restored or mapped anew beneath the mount. Each write of etcd makes the damage larger: stop etcd on this node now if the other members are a quorum, and replace this member. If there is no quorum without it, first run `etcdctl snapshot save` to another disk, because only the running etcd has the newest data. See at the target which computers have the LUN";
 
 /// What to do after the disk of another volume was taken away.
-const REMOVED: &str = "the target has mapped another volume beneath the mount. The kernel has removed its disk, so that nothing more is written to it, and etcd ends. Correct the mapping at the target, then run `etcd-lun apply`, and see that the member catches up. The other volume was written to: restore it from a backup";
+const REMOVED: &str = "the target has mapped another volume beneath the mount. The kernel has removed its disks, so that nothing more is written to it, and etcd ends. Correct the mapping at the target, then run `etcd-lun apply`, and see that the member catches up. The other volume was written to: restore it from a backup";
 
 /// Something is mounted on the data directory.
 pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, Refusal> {
@@ -76,11 +76,11 @@ pub fn has_lost_its_lun(config: &Config, node: &Node) -> bool {
 /// Only the filesystem's UUID decides. An array may give the right volume another WWID, and after an outage an older stamp is still
 /// in place: whoever took the disk away then would stop every member on that array.
 ///
-/// None with a multipath map: multipathd adds a disk of the same WWID again, and what the map kept waiting would be written there.
+/// Of a map this is what the path shows that the kernel reads it by. Paths that differ are a person's.
 pub fn another_volume<'a>(config: &Config, node: &'a Node) -> Option<(&'a str, Refusal)> {
     let (record, mount) = mounted_from_target(config, node)?;
     let LunView::Seen(seen) = node.lun.known()? else { return None };
-    if seen.devno != mount.devno || seen.multipath == Multipath::Mapped {
+    if seen.devno != mount.devno {
         return None;
     }
     let stamp = node.mounted_stamp.known()?.as_ref()?;

@@ -210,6 +210,26 @@ fn another_volume_is_removed_from_beneath_the_mount() {
     assert_eq!(node.text("sys/class/block/sdb/device/delete").unwrap(), "1");
 }
 
+/// If no path of it has the right volume, and the map can be told to fail what it keeps.
+#[test]
+fn another_volume_beneath_a_map() {
+    let mut node = Node::unit("hands-other-map");
+    node.files.put("sys/class/block/dm-0/dm/uuid", "mpath-36001405");
+    node.files.put("sys/class/block/dm-0/dm/name", "mpatha");
+    node.files.put("sys/class/block/dm-0/slaves/sdb", "");
+    node.files.link("../../devices/x/dm-0", "sys/dev/block/253:0");
+    node.mounted("253:0");
+    node.record(WWID, true);
+    let asked = |node: &Node| node.asked(r#"{"remove-other":{"disk":"dm-0"}}"#);
+    node.has_xfs(UUID);
+    assert!(asked(&node).unwrap().starts_with("dm-0 is not mounted on /var/lib/etcd, or holds filesystem"));
+    node.has_xfs(FsUuid([8; 16]));
+    let calls = Transcript::default().on("dmsetup message mpatha 0 fail_if_no_path", 1, "", "open failed");
+    node.host = Host::fixture(Root::new(&node.files.0), Box::new(calls)).unwrap();
+    assert!(asked(&node).unwrap().contains("open failed"));
+    assert_eq!(node.text("sys/class/block/sdb/device/delete").unwrap(), "");
+}
+
 #[test]
 fn the_manifest_goes_aside_unless_a_member_serves() {
     let node = Node::pod("hands-manifest");

@@ -178,10 +178,14 @@ const WRITER: &str = "rm -f /run/acked; systemctl reset-failed writer 2>/dev/nul
     systemd-run --quiet --unit=writer sh -c 'n=1; while etcdctl put /live/$n $n >/dev/null; do echo $n >>/run/acked; n=$((n+1)); done'
     until [ -s /run/acked ]; do sleep 0.1; done; sleep 1";
 
+/// The udev rule, as a person puts it into place.
+pub(super) const RULE: &str =
+    "etcd-lun render udev >/etc/udev/rules.d/90-etcd-lun.rules; udevadm control --reload";
+
 /// Somebody's volume lies behind the number of our LUN while etcd writes: the target announces that (3F/0E), or it was away and
 /// comes back with it (29/00). Nothing is written to it any more once that was noticed, etcd is down, and has every key on the
-/// right one.
-pub(super) fn beneath_the_mount(stage: &mut Stage, live: bool) -> Result<()> {
+/// right one. Its WWID is made of `volume`, ours of 1.
+pub(super) fn beneath_the_mount(stage: &mut Stage, live: bool, volume: u32) -> Result<()> {
     let (ours, other, spare) = (stage.lun(), stage.lun_file("other"), stage.lun_file("spare"));
     blank(&other, LUN_SIZE)?;
     blank(&spare, 64 << 20)?;
@@ -196,7 +200,7 @@ pub(super) fn beneath_the_mount(stage: &mut Stage, live: bool) -> Result<()> {
 
     stage.node.ok(WRITER)?;
     let since = stage.node.ok("date +%s")?;
-    let wrong = Lun { volume: 7, ..Lun::new(1, other.clone()) };
+    let wrong = Lun { volume, ..Lun::new(1, other.clone()) };
     let acknowledged = if live {
         // While the target has no LUN 1 no command may come.
         let count = stage.node.ok("fsfreeze --freeze /var/lib/etcd; wc -l </run/acked")?;
@@ -215,7 +219,7 @@ pub(super) fn beneath_the_mount(stage: &mut Stage, live: bool) -> Result<()> {
         "sleep 30; ! timeout 5 etcdctl put /live/late yes >/dev/null 2>&1 &&
              [ \"$(systemctl show --property ExecMainStatus --value etcd-lun-lost.service)\" = 3 ] &&
              journalctl -k --since=@{since} -o short-unix | awk '
-                 /LUN assignments|Power-on/ && !a {{ a = $1 }} /XFS .* shut down/ && !b {{ b = $1 }} END {{ print b - a }}'"
+                 /LUN assignments|Power-on/ && !a {{ a = $1 }} /XFS .* shut down|Failing path/ && !b {{ b = $1 }} END {{ print b - a }}'"
     ))?;
     println!("        another volume was noticed after {took} s, {acknowledged} keys are acknowledged");
     // An emulated node is slow.

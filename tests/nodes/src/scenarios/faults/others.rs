@@ -55,9 +55,9 @@ fn swapped_lun(stage: &mut Stage) -> Result<()> {
     stage.apply()?;
     stage.has_kept("/before/the/swap")?;
     stage.is_on_lun()?;
-    stage.node.ok("etcd-lun render udev >/etc/udev/rules.d/90-etcd-lun.rules; udevadm control --reload")?;
-    lost::beneath_the_mount(stage, true).context("while the session stays")?;
-    lost::beneath_the_mount(stage, false).context("while the target is away")
+    stage.node.ok(lost::RULE)?;
+    lost::beneath_the_mount(stage, true, 7).context("while the session stays")?;
+    lost::beneath_the_mount(stage, false, 7).context("while the target is away")
 }
 
 /// Another node finds our LUN and is refused. When an administrator writes that node's stamp on it by hand,

@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
-use super::super::{carries, check, health, main_pid, refused};
+use super::super::{carries, check, health, lost, main_pid, refused};
 use super::client::Client;
 use super::{
     BOTH, active, add, as_promised, is_on_map, is_well, names_missing, plans_nothing, prepare,
@@ -29,7 +29,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 }
 
 /// Both ways to the LUN that `by_hand` does not take. At one of them there is another box of the same name for a while, whose volume has
-/// the same WWID: before the first write, at a later start, and beneath the mount.
+/// the same WWID: before the first write, at a later start, and beneath the mount. Before that both have another volume.
 fn static_without_chap(stage: &mut Stage) -> Result<()> {
     stage.target.offer(Offer { chap: None, ..stage.target.offered().clone() })?;
     stage.configure(&Wanted { static_records: true, chap: None, ..wanted(stage) })?;
@@ -44,6 +44,10 @@ fn static_without_chap(stage: &mut Stage) -> Result<()> {
     beside_another_box(stage, &other, |stage| is_refused(stage, &[stage.lun(), other.clone()]))?;
     stage.apply()?;
     stage.has_kept("beside/another-box")?;
+    works(stage, 2)?;
+    // One box, and another volume with the same WWID behind both paths: multipathd sees no difference.
+    stage.node.ok(lost::RULE)?;
+    lost::beneath_the_mount(stage, true, 1).context("beneath the map")?;
     works(stage, 2)?;
     stage.bed.net.cut(Path::B, Cut::Drop)?;
     works(stage, 1)?;

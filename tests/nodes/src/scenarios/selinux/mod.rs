@@ -90,7 +90,7 @@ fn service(stage: &mut Stage) -> Result<()> {
     runs_confined(stage)?;
     writes_metrics(&stage.node)?;
     super::lost::comes_back_confined(stage)?;
-    super::lost::beneath_the_mount(stage, true)?;
+    super::lost::beneath_the_mount(stage, true, 7)?;
     audit::nothing_denied(&stage.node)?;
     comes_late(stage)?;
     rollback_ends(stage)?;
