@@ -41,7 +41,8 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// The first boot fetches the program from an image, by podman.
+/// The first boot fetches the program from an image, by podman. Then come days on which somebody else labels the LUN's disk, or
+/// makes another device of it.
 fn fetched(stage: &mut Stage) -> Result<()> {
     let registry = Registry::start(&stage.bed)?;
     let disk = by_image(stage, &registry)?;
@@ -52,7 +53,9 @@ fn fetched(stage: &mut Stage) -> Result<()> {
     if delivered::fetches(stage)? != 1 {
         bail!("the program should come from the image, once");
     }
-    labels(&stage.node)
+    labels(&stage.node)?;
+    soft_reboots(stage)?;
+    multipathd_comes(stage)
 }
 
 /// Two boots only, because boots take longest. The first one installs the policy and migrates. The second one
@@ -97,6 +100,49 @@ fn service(stage: &mut Stage) -> Result<()> {
     closed::removed(stage)?;
     closed::without_the_module(&stage.node)?;
     closed::without_an_entry(&stage.node)
+}
+
+/// User space restarts, and the kernel stays, with its session, and without the label of the LUN's disk: twice, and without the
+/// target. Then somebody labels /dev anew, and the minute's check has the label set again.
+fn soft_reboots(stage: &mut Stage) -> Result<()> {
+    for has_target in [true, true, false] {
+        let offer = stage.target.offered().clone();
+        if !has_target {
+            stage.target.stop();
+        }
+        stage.node.soft_reboot()?;
+        if !has_target {
+            stage
+                .node
+                .ok("! systemctl is-active etcd-lun.service && test -z \"$(findmnt /var/lib/etcd)\"")?;
+            stage.target.offer(offer)?;
+        }
+        stage.wait_until("etcdctl endpoint health >/dev/null 2>&1")?;
+        stage.is_on_lun()?;
+        labels(&stage.node)?;
+    }
+    stage.node.ok("restorecon -RF /dev")?;
+    stage.wait_until(
+        "systemctl start etcd-lun-health.service; stat -Lc %C /dev/disk/by-label/etcd-lun | grep -q etcd_lun_device_t",
+    )?;
+    labels(&stage.node)?;
+    audit::nothing_else_denied(&stage.node, "sd")
+}
+
+/// Somebody else's multipathd makes a map of the LUN's path, of which the config says nothing.
+fn multipathd_comes(stage: &mut Stage) -> Result<()> {
+    stage.node.ok(
+        "printf 'defaults {\\n find_multipaths no\\n}\\n' >/etc/multipath.conf; mkdir -p /etc/multipath
+         restorecon -R /etc/multipath /etc/multipath.conf; systemctl enable --quiet multipathd.service",
+    )?;
+    stage.node.reboot()?;
+    boot::ran_before_etcd(&stage.node)?;
+    stage.is_on_lun()?;
+    let source = stage.node.ok("findmnt --noheadings --output SOURCE /var/lib/etcd")?;
+    if !source.starts_with("/dev/mapper/") {
+        bail!("etcd's data is on {source}, which is no map");
+    }
+    audit::nothing_else_denied(&stage.node, "dm-")
 }
 
 /// A disk with the object of an image. Debian's policy confines podman more than Red Hat's does, and denies it to have the
