@@ -68,7 +68,8 @@ impl Pool {
         // No etcd is ready before another one runs.
         nodes.iter().try_for_each(|node| node.ok(&begin(runner)).map(drop))?;
         nodes.iter().try_for_each(|node| node.ok(ANSWERS).map(drop))?;
-        etcd::put_keys(nodes.first().context("there is no node")?, KEYS)?;
+        let (node, seat) = nodes.first().zip(seats.first()).context("there is no node")?;
+        etcd::put_keys_at(node, &seat.endpoint().address, KEYS)?;
         Ok(Self { nodes, seats, namespace: namespace(bed) })
     }
 
@@ -102,9 +103,7 @@ pub fn offer(bed: &Rc<Bed>, numbers: RangeInclusive<u32>, size: u64) -> Result<T
 
 /// The lines of the table `cluster` for these nodes. Each has its own certificate in the same place.
 pub fn questions() -> String {
-    format!(
-        "client_url = \"http://127.0.0.1:2379\"\nca = \"{ON_NODE}/{BUNDLE}\"\ncert = \"{OWN}.crt\"\nkey = \"{OWN}.key\"\n"
-    )
+    format!("ca = \"{ON_NODE}/{BUNDLE}\"\ncert = \"{OWN}.crt\"\nkey = \"{OWN}.key\"\n")
 }
 
 /// Gives the node's certificate and key the names that [`questions`] has for all nodes.

@@ -259,5 +259,9 @@ impl<'a> Spans<'a> {
 /// One config for all nodes. Each has its own certificate in the same place.
 fn wanted() -> Wanted {
     // Three emulated nodes at once are slow. The scenarios' own time-out is for boots without a target.
-    Wanted { cluster: pool::questions(), attach_timeout: "5min".into(), ..scenarios::boot::pool() }
+    Wanted {
+        cluster: format!("client_url = \"http://127.0.0.1:2379\"\n{}", pool::questions()),
+        attach_timeout: "5min".into(),
+        ..scenarios::boot::pool()
+    }
 }

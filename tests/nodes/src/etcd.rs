@@ -11,6 +11,9 @@ use crate::node::{LIMIT, Node};
 /// etcd's default limit of operations in one transaction.
 const BATCH: usize = 128;
 
+/// The port of plain HTTP for the bed's client. A real member has none.
+pub const PLAIN: u16 = 12379;
+
 /// The hash of all keys up to a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash {
@@ -46,6 +49,11 @@ pub fn is_active(node: &Node) -> Result<bool> {
 
 /// Writes this many keys in transactions. Returns how long that took.
 pub fn put_keys(node: &Node, count: usize) -> Result<Duration> {
+    put_keys_at(node, &format!("127.0.0.1:{PLAIN}"), count)
+}
+
+/// Writes this many keys at an address of plain HTTP.
+pub fn put_keys_at(node: &Node, address: &str, count: usize) -> Result<Duration> {
     let begun = Instant::now();
     // etcd's gateway takes the same requests as etcdctl sends. One curl sends them all; etcdctl would start
     // eighty times, and each start is slow in an emulated node.
@@ -56,7 +64,7 @@ pub fn put_keys(node: &Node, count: usize) -> Result<Duration> {
             requests.push_str("next\n");
         }
         requests.push_str(&format!(
-            "url = http://127.0.0.1:2379/v3/kv/txn\nsilent\nshow-error\nfail\noutput = /dev/null\ndata = {{\"success\":[{}]}}\n",
+            "url = http://{address}/v3/kv/txn\nsilent\nshow-error\nfail\noutput = /dev/null\ndata = {{\"success\":[{}]}}\n",
             operations.join(",")
         ));
     }

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::cluster::certificates::{Certificates, ON_NODE};
 use crate::host;
 use crate::net::{Machine, Path as NetPath};
 use crate::release::Release;
 
 /// Raise this when a change of this file changes the image but not the recipe's text.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const DISK: &str = "8G";
 const LIMIT: Duration = Duration::from_secs(900);
 
@@ -49,6 +50,7 @@ const PACKAGES: &[&str] = &[
     "etcd-client",
     "openssl",
     "curl",
+    "python3-yaml",
     "podman",
     "xz-utils",
     "jq",
@@ -156,6 +158,8 @@ fn make(dir: &Path) -> Result<()> {
     host::ok(keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "etcd-lun-bed", "-f"]).arg(&key), LIMIT)?;
     fs::create_dir_all(tree.join("root/.ssh"))?;
     fs::copy(key.with_extension("pub"), tree.join("root/.ssh/authorized_keys"))?;
+    let address = NetPath::Management.address(Machine::Node);
+    Certificates::make(&tree.join(ON_NODE.trim_start_matches('/')), &[(HOSTNAME, &address)])?;
     host::ok(Command::new("chroot").arg(&tree).args(["sh", "-c", &finish()]), LIMIT)?;
     for (prefix, name) in [("vmlinuz-", "kernel"), ("initrd.img-", "initrd")] {
         fs::copy(only(&tree.join("boot"), prefix)?, dir.join(name))?;
@@ -186,7 +190,18 @@ fn files() -> Vec<(String, u32, String)> {
         ),
         program("usr/libexec/kubelet-stand-in", include_str!("../guest/kubelet-stand-in")),
         program("usr/bin/crictl", include_str!("../guest/crictl")),
+        program("usr/local/bin/etcdctl", include_str!("../guest/etcdctl")),
         plain(ETCD_POD, include_str!("../guest/etcd-pod.yaml")),
+        program("usr/libexec/etcd-pod/cluster-etcd-operator", include_str!("../guest/cluster-etcd-operator")),
+        program(
+            "usr/libexec/etcd-pod/discover-etcd-initial-cluster",
+            include_str!("../guest/discover-etcd-initial-cluster"),
+        ),
+        // The pod copies the scripts of this directory to /usr/local/bin, and OpenShift has some.
+        program(
+            "etc/kubernetes/static-pod-resources/etcd-certs/configmaps/etcd-scripts/stand-in.sh",
+            "#!/bin/sh\n### Created by cluster-etcd-operator (stand-in)\n",
+        ),
         // As on Red Hat CoreOS: at a first boot, a unit stays disabled unless another preset enables it.
         // Debian's default enables every unit.
         plain("usr/lib/systemd/system-preset/99-default-disable.preset", "disable *\n"),

@@ -122,7 +122,6 @@ impl Default for Wanted {
             algs: None,
             discovery_chap: None,
             etcd: "runtime = \"systemd\"\nunit = \"etcd.service\"\n".into(),
-            // The node's etcd, as a unit and in the stand-in for its pod. A static pod's default would be HTTPS.
             cluster: "client_url = \"http://127.0.0.1:2379\"\nserve_timeout = \"2min\"\n".into(),
             min_size: "512MiB".into(),
             max_switch: None,
@@ -138,6 +137,12 @@ impl Default for Wanted {
 }
 
 impl Wanted {
+    /// The same for OpenShift's static pod, whose address and certificates are the defaults.
+    pub fn of_pod(self) -> Self {
+        let (etcd, cluster) = ("runtime = \"static-pod\"\n".into(), "serve_timeout = \"4min\"\n".into());
+        Self { etcd, cluster, ..self }
+    }
+
     /// Returns the config's text, and the path and content of each secret's file.
     pub fn render(&self) -> (String, Vec<(String, String)>) {
         let gate = self.gate.as_ref().map(|gate| format!("gate = {gate:?}\n")).unwrap_or_default();

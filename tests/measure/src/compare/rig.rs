@@ -65,12 +65,8 @@ impl Rig {
             stage.node.put(&format!("/root/{name}"), 0o755, script)?;
         }
         stage.node.ok(&format!(
-            // etcd must listen on the network, because the client is on another machine. The low dirty limits
-            // send writes to the disk soon, as happens where a copy is larger than the memory.
+            // The low dirty limits send writes to the disk soon, as happens where a copy is larger than the memory.
             "set -e; systemctl disable --quiet --now etcd.service
-             mount -o remount,bind,rw /usr
-             sed -i '/LISTEN_CLIENT_URLS/s/127.0.0.1/0.0.0.0/' /usr/libexec/kubelet-stand-in
-             mount -o remount,bind,ro /usr
              printf 'vm.dirty_bytes = 8388608\\nvm.dirty_background_bytes = 4194304\\n' >/etc/sysctl.d/90-compare.conf
              sysctl --quiet --system
              mkdir -p /etc/kubernetes/manifests; chmod 700 /etc/kubernetes/manifests
@@ -207,7 +203,7 @@ impl Rig {
     /// there since.
     fn place(&self) -> Result<Place> {
         let source = self.stage.node.ok(
-            "nsenter --mount --target $(pgrep -x -o etcd) findmnt --noheadings --first-only --output SOURCE --target /var/lib/etcd",
+            "nsenter --mount --pid --target $(sed -n 's/^etcd \\([0-9]*\\) .*/\\1/p' /run/kubelet-stand-in/*) findmnt --noheadings --first-only --output SOURCE --target /var/lib/etcd",
         )?;
         match source.split('[').next().unwrap_or_default() {
             "/dev/vda" => Ok(Place::Old),

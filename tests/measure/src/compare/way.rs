@@ -58,7 +58,7 @@ impl fmt::Display for Way {
 }
 
 fn wanted() -> Wanted {
-    Wanted { chap: None, etcd: "runtime = \"static-pod\"\n".into(), ..Wanted::default() }
+    Wanted { chap: None, ..Wanted::default() }.of_pod()
 }
 
 /// The documented object, made from the files in `tests/measure/guest`.

@@ -145,14 +145,12 @@ impl Lab {
         let pod: Vec<String> = SETTINGS
             .iter()
             .filter_map(|setting| setting.split_once('='))
-            .map(|(name, value)| format!("    \"{name}\": \"{value}\","))
+            .map(|(name, value)| format!("\\1{name}, value: \"{value}\"}}"))
             .collect();
         node.ok(&format!(
             "set -e; mkdir -p /etc/systemd/system/etcd.service.d
              printf '[Service]\\nTimeoutStartSec=infinity\\n{}\\n' >/etc/systemd/system/etcd.service.d/bench.conf
-             mount -o remount,bind,rw /usr
-             sed -i -e '/LISTEN_CLIENT_URLS/s/127.0.0.1/0.0.0.0/' -e '/ETCD_LISTEN_PEER_URLS/a\\{}' /usr/libexec/kubelet-stand-in
-             mount -o remount,bind,ro /usr
+             sed -i 's/^\\( *- {{name: \\)ETCD_QUOTA_BACKEND_BYTES.*/{}/' /{ETCD_POD}
              mkdir -p /etc/kubernetes/manifests; chmod 700 /etc/kubernetes/manifests; mkdir -p /mnt/etcd
              systemctl daemon-reload; systemctl enable --quiet --now etcd.service",
             unit.join("\\n"),
@@ -219,12 +217,14 @@ impl Lab {
     pub fn run_by(&mut self, runtime: Runtime) -> Result<()> {
         self.node.load(FILLED)?;
         self.runtime = runtime;
-        let etcd = match runtime {
+        // The last blocks of the largest database take longer in an emulated node than they may elsewhere.
+        let wanted = Wanted { chap: None, max_switch: Some("30min".into()), ..Wanted::default() };
+        let wanted = match runtime {
             // An etcd that has just been filled keeps the last 5000 entries of its log in memory, which are the whole
             // database here. The copy would not fit beside them.
             Runtime::Systemd => {
                 self.node.run_within("systemctl restart etcd.service", LIMIT)?;
-                Wanted::default().etcd
+                wanted
             }
             Runtime::StaticPod => {
                 let script = format!(
@@ -233,11 +233,9 @@ impl Lab {
                      systemctl enable --quiet --now kubelet.service"
                 );
                 self.node.run_within(&script, LIMIT)?;
-                "runtime = \"static-pod\"\n".into()
+                wanted.of_pod()
             }
         };
-        // The last blocks of the largest database take longer in an emulated node than they may elsewhere.
-        let wanted = Wanted { chap: None, etcd, max_switch: Some("30min".into()), ..Wanted::default() };
         scene::configure_with_units(&self.node, &wanted)?;
         self.answers()?;
         // The database is in memory before each way, as that of a member that has run for a while.

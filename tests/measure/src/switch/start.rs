@@ -29,7 +29,8 @@ pub struct Start {
 impl Start {
     /// Asks the node about the etcd that now runs there.
     pub fn of(node: &Node) -> Result<Self> {
-        let said = node.ok("cd /proc/$(pgrep --exact --newest etcd) && pwd && cat stat io")?;
+        // The proxy of its metrics is another process of this name.
+        let said = node.ok("for pid in $(pgrep --exact etcd); do grep -q grpc-proxy /proc/$pid/cmdline || cd /proc/$pid; done; pwd && cat stat io")?;
         let (directory, said) = said.split_once('\n').context("no process")?;
         let cost = Cost::parse(said).with_context(|| format!("{directory} said {said}"))?;
         let pid = directory.trim_start_matches("/proc/");

@@ -1,5 +1,5 @@
 //! Certificates as an OpenShift cluster gives them to its etcd members: one signer, and for each member a
-//! certificate for clients and one for peers.
+//! certificate for clients, one for peers and one for its metrics.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,9 @@ pub const ON_NODE: &str = "/etc/kubernetes/static-pod-resources/etcd-certs";
 /// The signer's certificate, below that directory.
 pub const BUNDLE: &str = "configmaps/etcd-all-bundles/server-ca-bundle.crt";
 
+/// The certificate of those that may ask for metrics. The bed has one signer for all.
+const METRICS_BUNDLE: &str = "configmaps/etcd-all-bundles/metrics-ca-bundle.crt";
+
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What a certificate is for.
@@ -24,13 +27,18 @@ pub enum Purpose {
     Serving,
     /// The member talks to its peers with it. A program on the node also uses it as a client's certificate.
     Peer,
+    /// The proxy of its metrics answers with it.
+    Metrics,
 }
 
 impl Purpose {
+    const ALL: [Self; 3] = [Self::Serving, Self::Peer, Self::Metrics];
+
     fn name(self) -> &'static str {
         match self {
             Purpose::Serving => "serving",
             Purpose::Peer => "peer",
+            Purpose::Metrics => "serving-metrics",
         }
     }
 }
@@ -53,8 +61,9 @@ impl Certificates {
         fs::create_dir_all(dir.join("secrets/etcd-all-certs"))?;
         let made = Self { dir: dir.into() };
         made.sign_itself()?;
+        fs::copy(dir.join(BUNDLE), dir.join(METRICS_BUNDLE))?;
         for (member, address) in members {
-            for purpose in [Purpose::Serving, Purpose::Peer] {
+            for purpose in Purpose::ALL {
                 made.issue(purpose, member, address)?;
             }
         }
@@ -68,9 +77,9 @@ impl Certificates {
 
     /// The files that a member needs, below the directory.
     pub fn files_of(member: &str) -> Vec<String> {
-        let both = [Purpose::Serving, Purpose::Peer];
-        let own = both.iter().flat_map(|purpose| ["crt", "key"].map(|end| file(*purpose, member, end)));
-        [BUNDLE.to_string()].into_iter().chain(own).collect()
+        let own =
+            Purpose::ALL.iter().flat_map(|purpose| ["crt", "key"].map(|end| file(*purpose, member, end)));
+        [BUNDLE, METRICS_BUNDLE].map(String::from).into_iter().chain(own).collect()
     }
 
     fn sign_itself(&self) -> Result<()> {
@@ -89,7 +98,10 @@ impl Certificates {
             "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature,keyEncipherment\n\
              extendedKeyUsage=serverAuth,clientAuth\nsubjectAltName=DNS:localhost,DNS:{member},IP:127.0.0.1,IP:::1,IP:{address}\n"
         );
-        self.request(&key, &format!("/O=system:etcd-{name}s/CN=system:etcd-{name}:{member}"))?;
+        // The proxy of the metrics asks etcd with the peer's certificate, and Debian's takes none with a common name (etcd
+        // `server/etcdmain/grpc_proxy.go`).
+        let common = if purpose == Purpose::Peer { "" } else { &format!("/CN=system:etcd-{name}:{member}") };
+        self.request(&key, &format!("/O=system:etcd-{name}s{common}"))?;
         self.sign(&self.dir.join(file(purpose, member, "crt")), &extensions, |command| {
             command.arg("-CA").arg(self.dir.join(BUNDLE));
             command.arg("-CAkey").arg(self.dir.join("signer.key")).arg("-CAcreateserial");
@@ -106,7 +118,7 @@ impl Certificates {
         let file = self.dir.join("extensions");
         fs::write(&file, extensions)?;
         let mut openssl = Command::new("openssl");
-        openssl.args(["x509", "-req", "-days", "2", "-sha256", "-in"]).arg(self.dir.join("request"));
+        openssl.args(["x509", "-req", "-days", "3650", "-sha256", "-in"]).arg(self.dir.join("request"));
         by(&mut openssl);
         host::ok(openssl.arg("-extfile").arg(file).arg("-out").arg(to), LIMIT).map(drop)
     }

@@ -73,11 +73,12 @@ impl Cluster {
             seats.iter().map(|seat| (seat.name.as_str(), seat.address.as_str())).collect();
         let dir = bed.run.dir().join("certificates");
         let certificates = Certificates::make(&dir, &names)?;
-        node::prepare(node, runner, &seats[0], &certificates, &seats[..1])?;
+        // With the certificates that it has had so far.
         node.ok(&format!(
             "id=$(etcdctl member list | cut -d, -f1); etcdctl member update $id --peer-urls={}",
             seats[0].peer_url()
         ))?;
+        node::prepare(node, runner, &seats[0], &certificates, &seats[..1])?;
         node::restart(node, runner)?;
         let mut cluster = Self { others: Vec::new(), seats, certificates, namespace: namespace(bed) };
         for number in 1..cluster.seats.len() {

@@ -8,6 +8,7 @@ use anyhow::Result;
 use super::certificates::{Certificates, ON_NODE};
 use super::seat::Seat;
 use crate::delivery::EtcdRunner;
+use crate::image::ETCD_POD;
 use crate::node::Node;
 
 /// The settings, as lines of `KEY=VALUE`.
@@ -23,7 +24,7 @@ pub fn prepare(
 ) -> Result<()> {
     // A node that went back to a snapshot has the time of the snapshot. The certificates are not valid then.
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let mut script = format!("set -e; date --set @{now} >/dev/null\n");
+    let mut script = format!("set -e; date --set @{now} >/dev/null; rm -rf {ON_NODE}/secrets\n");
     for path in Certificates::files_of(&seat.name) {
         let content = fs::read_to_string(certificates.dir().join(&path))?;
         script += &format!(
@@ -35,37 +36,42 @@ pub fn prepare(
     script += &format!(
         "chown -R etcd: {ON_NODE}; chmod 600 {ON_NODE}/secrets/*/*.key
          cat >{SETTINGS} <<'END-OF-FILE'\n{lines}END-OF-FILE\n{}",
-        settings_for(runner)
+        settings_for(runner, seat, &settings)
     );
     node.ok(&script).map(drop)
 }
 
 /// Makes etcd's runner read the settings.
-fn settings_for(runner: EtcdRunner) -> String {
+fn settings_for(runner: EtcdRunner, seat: &Seat, settings: &[(String, String)]) -> String {
     match runner {
         EtcdRunner::Unit => format!(
             "mkdir -p /etc/systemd/system/etcd.service.d
              printf '[Service]\\nEnvironmentFile={SETTINGS}\\n' >/etc/systemd/system/etcd.service.d/50-cluster.conf
              systemctl daemon-reload"
         ),
-        // The stand-in has its settings in its text.
-        EtcdRunner::StaticPod => format!(
-            "mount -o remount,bind,rw /usr
-             sed -i '/^def say/i ENVIRONMENT.update(line.split(\"=\", 1) for line in open(\"{SETTINGS}\").read().split())\\n\\n' \
-                 /usr/libexec/kubelet-stand-in
-             mount -o remount,bind,ro /usr"
-        ),
+        // The manifest has the member's name and address, and values of its own for some settings.
+        EtcdRunner::StaticPod => {
+            let (Seat { name, address }, underscored) = (seat, seat.name.replace('-', "_"));
+            let of_setting = |(key, value): &(String, String)| format!("; /name: {key},/s#value: .*}}#value: \"{value}\"}}#");
+            let settings: String = settings.iter().map(of_setting).collect();
+            format!(
+                "sed -i 's/master-0/{name}/g; s/master_0/{underscored}/g; s/10\\.79\\.0\\.2\\b/{address}/g{settings}' /{ETCD_POD}
+                 sed -n 's/^ETCD_INITIAL_CLUSTER=//p' {SETTINGS} >$(dirname /{ETCD_POD})/initial-cluster"
+            )
+        }
     }
 }
 
 /// Starts etcd again. Returns when it answers.
 pub fn restart(node: &Node, runner: EtcdRunner) -> Result<()> {
-    let unit = match runner {
-        EtcdRunner::Unit => "etcd.service",
-        // When the stand-in stops, it ends its containers.
-        EtcdRunner::StaticPod => "kubelet.service",
+    let restart = match runner {
+        EtcdRunner::Unit => "systemctl restart etcd.service".to_string(),
+        EtcdRunner::StaticPod => format!(
+            "cd /etc/kubernetes/manifests; rm etcd-pod.yaml; until [ -z \"$(ls /run/kubelet-stand-in)\" ]; do sleep 0.5; done
+             install -m 600 /{ETCD_POD} ."
+        ),
     };
-    node.ok(&format!("systemctl restart {unit}; {ANSWERS}")).map(drop)
+    node.ok(&format!("{restart}; {ANSWERS}")).map(drop)
 }
 
 /// Waits until the node's etcd answers and has a leader.

@@ -2,9 +2,7 @@
 
 use super::certificates::{BUNDLE, Purpose, file};
 use super::client::Endpoint;
-
-/// The port of plain HTTP for the bed's client. A real member has none.
-const PLAIN: u16 = 12379;
+use crate::etcd::PLAIN;
 
 /// A member's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,10 +42,13 @@ impl Seat {
         let members: Vec<String> =
             first.iter().map(|seat| format!("{}={}", seat.name, seat.peer_url())).collect();
         let bundle = format!("{certificates}/{BUNDLE}");
-        // The tools on a node use the loopback interface. etcd does not ask for certificates there.
-        let listen = format!("http://127.0.0.1:2379,http://{}:{PLAIN},{}", self.address, self.client_url());
+        // The tools on a node use the loopback interface. etcd does not ask for certificates there. Port 2381 is OpenShift's for HTTP.
+        let Self { name, address } = self;
+        let listen = format!(
+            "http://127.0.0.1:2379,http://{address}:{PLAIN},https://{address}:2381,https://{address}:2379"
+        );
         [
-            ("NAME", self.name.clone()),
+            ("NAME", name.clone()),
             ("INITIAL_CLUSTER", members.join(",")),
             ("INITIAL_CLUSTER_STATE", state.into()),
             ("LISTEN_CLIENT_URLS", listen),

@@ -25,13 +25,9 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-fn wanted() -> Wanted {
-    Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..Wanted::default() }
-}
-
 /// Lets the kubelet's stand-in run etcd from now on.
 pub(super) fn hand_over(stage: &Stage) -> Result<()> {
-    stage.configure(&wanted())?;
+    stage.configure(&Wanted::default().of_pod())?;
     stage.node.ok(&format!(
         "systemctl disable --quiet --now etcd.service; mkdir -p /etc/kubernetes/manifests; chmod 700 /etc/kubernetes/manifests
          install -m 600 /{ETCD_POD} {MANIFEST}; systemctl enable --quiet --now kubelet.service"
@@ -41,7 +37,7 @@ pub(super) fn hand_over(stage: &Stage) -> Result<()> {
 
 /// Checks that etcd answers and has all its keys.
 pub(super) fn serves(stage: &Stage) -> Result<()> {
-    let now = host::poll(Duration::from_secs(90), Duration::from_secs(1), || {
+    let now = host::poll(boot::static_pod::STARTS, Duration::from_secs(1), || {
         Ok(etcd::hash_at(&stage.node, stage.before.revision).ok())
     })?
     .context("the static pod's etcd does not answer")?;
@@ -195,8 +191,8 @@ fn found_out(stage: &Stage, command: &str, text: &str) -> Result<()> {
              until [ \"$(cut -d ' ' -f 1 /run/kubelet-stand-in/* 2>/dev/null | xargs)\" = etcdctl ]; do sleep 0.3; done
              kill -STOP $main
              until grep -qF \"{waits}\" /run/etcd-lun/run; do sleep 0.3; done
-             nsenter --mount --target $(sed -n 's/^etcdctl //p' /run/kubelet-stand-in/*) sh -ec 'cp -p {NOTE} /run/note.before
-             printf {text} | dd of={NOTE} conv=notrunc status=none; touch -r /run/note.before {NOTE}'
+             nsenter --mount --target $(sed -n 's/^etcdctl \\([0-9]*\\) .*/\\1/p' /run/kubelet-stand-in/*) sh -ec 'cp -p {NOTE} /tmp/note.before
+             printf {text} | dd of={NOTE} conv=notrunc status=none; touch -r /tmp/note.before {NOTE}'
              kill -CONT $main"
         );
         stage.node.run_within(&script, scene::LIMIT)
@@ -220,10 +216,13 @@ fn holds(stage: &Stage, text: &str) -> Result<()> {
 
 /// The seconds for which etcd did not answer while `act` ran: the longest time between two answers.
 fn away(stage: &Stage, act: impl FnOnce() -> Result<()>) -> Result<f32> {
-    const ASK: &str = "rm -f /run/ask-no-more /run/answers; (until [ -e /run/ask-no-more ]; do
-        curl -fsm1 -o /dev/null http://127.0.0.1:2379/health && date +%s.%N >>/run/answers; sleep 0.3; done) >/dev/null 2>&1 &
-        while [ ! -s /run/answers ]; do sleep 0.2; done";
-    stage.node.ok(ASK)?;
+    let ask = format!(
+        "rm -f /run/ask-no-more /run/answers; (until [ -e /run/ask-no-more ]; do
+        curl -fsm1 -o /dev/null http://127.0.0.1:{}/health && date +%s.%N >>/run/answers; sleep 0.3; done) >/dev/null 2>&1 &
+        while [ ! -s /run/answers ]; do sleep 0.2; done",
+        etcd::PLAIN
+    );
+    stage.node.ok(&ask)?;
     act()?;
     let longest = "NR > 1 && $1 - last > longest { longest = $1 - last } { last = $1 } END { print longest }";
     let seconds = stage.node.ok(&format!("touch /run/ask-no-more; sleep 2; awk '{longest}' /run/answers"))?;

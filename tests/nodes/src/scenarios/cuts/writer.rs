@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::again::Again;
-use crate::etcd::base64;
+use crate::etcd::{PLAIN, base64};
 use crate::gateway::{NoAnswer, WAIT, ask, post, within};
 use crate::net::{Machine, Path as NetPath};
 
@@ -62,7 +62,7 @@ pub fn missing_at(address: &str, acknowledged: &[u64]) -> Result<Vec<u64>> {
 
 /// The address at which the node's etcd answers.
 pub fn address() -> String {
-    format!("{}:2379", NetPath::Management.address(Machine::Node))
+    format!("{}:{PLAIN}", NetPath::Management.address(Machine::Node))
 }
 
 fn pair(number: u64) -> (String, String) {

@@ -9,7 +9,6 @@ use super::super::boot::{self, NODES};
 use super::{audit, installed, node, portal, ran_in_its_domain, writes_metrics};
 use crate::delivery::{self, EtcdRunner, Root};
 use crate::image::ETCD_POD;
-use crate::scene::Wanted;
 use crate::stage::{FENCE_CONTENT, Stage};
 
 /// The service tries again every 20 s, the pod's containers take their grace period of 30 s to end, and an emulated node that
@@ -20,7 +19,7 @@ const COMES_BACK: Duration = Duration::from_secs(400);
 /// data and puts the manifest back. At the second boot the target is away: etcd fails against the fence. When the target
 /// is back, the service ends that pod and starts it again on the LUN.
 pub(super) fn migrated_then_late(stage: &mut Stage) -> Result<()> {
-    let wanted = Wanted { etcd: "runtime = \"static-pod\"\n".into(), ..portal::wanted() };
+    let wanted = portal::wanted().of_pod();
     let disk = boot::delivered(stage, &wanted, EtcdRunner::StaticPod)?;
     let disk = delivery::change(&stage.bed, "parked", &disk, |root: &Root| {
         root.run(
