@@ -27,7 +27,9 @@ impl fmt::Display for Runtime {
 pub enum Way {
     /// A restart on the same disk.
     Restart,
-    /// The same, with nothing of the database in memory: what etcd's start on a cold disk takes.
+    /// The same, but every process of the pod gets SIGTERM once etcd has ended. A unit has no others.
+    EndedEarly,
+    /// A restart with nothing of the database in memory: what etcd's start on a cold disk takes.
     Cold,
     /// iSCSI, XFS and rsync by hand.
     ByHand,
@@ -39,7 +41,8 @@ pub enum Way {
 
 impl Way {
     /// All of them, in the order of the table's columns.
-    pub const ALL: [Way; 5] = [Way::Restart, Way::Cold, Way::ByHand, Way::Apply, Way::RestartOnLun];
+    pub const ALL: [Way; 6] =
+        [Way::Restart, Way::EndedEarly, Way::Cold, Way::ByHand, Way::Apply, Way::RestartOnLun];
 
     /// Whether a goal is set for it. Then it is measured several times, because etcd's election makes up to a second of it.
     pub fn has_goal(self) -> bool {
@@ -59,8 +62,11 @@ impl Way {
             Runtime::StaticPod => (STOP_POD, START_POD),
         };
         match (self, runtime) {
-            (Way::Restart | Way::RestartOnLun, Runtime::Systemd) => "systemctl restart etcd.service".into(),
+            (Way::Restart | Way::EndedEarly | Way::RestartOnLun, Runtime::Systemd) => {
+                "systemctl restart etcd.service".into()
+            }
             (Way::Restart | Way::RestartOnLun, Runtime::StaticPod) => format!("set -e\n{stop}\n{start}"),
+            (Way::EndedEarly, Runtime::StaticPod) => format!("set -e\n{stop}\n{END_REST}\n{start}"),
             (Way::Cold, _) => format!("set -e\n{stop}\nsync; echo 3 >/proc/sys/vm/drop_caches\n{start}"),
             (Way::ByHand, _) => format!("set -e\n{stop}\n{MOVE}\n{start}"),
             (Way::Apply, _) => "etcd-lun apply".into(),
@@ -72,6 +78,7 @@ impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Way::Restart => "plain restart",
+            Way::EndedEarly => "restart, the rest of the pod ended early",
             Way::Cold => "restart, nothing in memory",
             Way::ByHand => "by hand",
             Way::Apply => "etcd-lun apply",
@@ -80,9 +87,12 @@ impl fmt::Display for Way {
     }
 }
 
-/// As an administrator does it: the manifest is taken away, and etcd's container is waited for.
+/// As an administrator does it: the manifest is taken away, and etcd's container is waited for. The kubelet's stand-in has one
+/// file per container.
 const STOP_POD: &str = "mv /etc/kubernetes/manifests/etcd-pod.yaml /root/
-    while [ -n \"$(crictl ps --label io.kubernetes.container.name=etcd -q)\" ]; do sleep 0.2; done";
+    while grep -qs '^etcd ' /run/kubelet-stand-in/*; do sleep 0.2; done";
+const END_REST: &str = "for file in /run/kubelet-stand-in/*; do
+    read -r _ pid _ <$file && pkill -TERM --ns $pid --nslist pid . || true; done";
 const START_POD: &str = "mv /root/etcd-pod.yaml /etc/kubernetes/manifests/";
 
 /// The middle of the runbook of `compare`.
