@@ -1,7 +1,7 @@
 //! A LUN's permanent name.
 
 use super::{error::TermError, file::FsUuid};
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 /// The LUN's world wide identifier, in the kernel's form: `naa.…`, `eui.…` or `t10.…`
 /// (`/sys/block/*/device/wwid`, from VPD page 0x83; kernel `drivers/scsi/scsi_lib.c`, `scsi_vpd_lun_id`). The kernel pads
@@ -19,10 +19,27 @@ fn has_hex_digits_only(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// What somebody may have meant, for the error: a name that several kinds of arrays print so is not taken.
+fn likely(text: &str) -> Option<String> {
+    let hex = text.strip_prefix("naa.").unwrap_or(text).replace(['-', ':'], "").to_ascii_lowercase();
+    let digits = hex.replace('o', "0");
+    if !has_hex_digits_only(&digits) {
+        return None;
+    }
+    let meant = match digits.len() {
+        32 if digits.starts_with('6') => format!("naa.{digits}"),
+        // Pure's serial number of a volume (OpenStack Cinder, `volume/drivers/pure.py`).
+        24 => format!("naa.624a9370{digits}"),
+        _ => return None,
+    };
+    let letter = if digits == hex { "" } else { ", with a letter O in it" };
+    Some(format!("a WWID{letter}: did you mean \"{meant}\"? See `etcd-lun luns` on the node"))
+}
+
 /// The error for a name that has other than hexadecimal digits after its kind, or too many or too few of them.
 fn wrong_digits(text: &str, hex: &str, wanted: &str, kind: &str) -> TermError {
     if !has_hex_digits_only(hex) {
-        return TermError::new(text, WWID_FORM);
+        return TermError::new(text, likely(text).map_or(WWID_FORM.into(), Cow::from));
     }
     let count = hex.len();
     let wanted = format!("a WWID, which has {wanted} hexadecimal digits after `{kind}`, not {count}");
@@ -47,12 +64,18 @@ impl FromStr for Wwid {
     type Err = TermError;
 
     /// Also accepts the form of udev's `ID_SERIAL` and of multipath (a type digit, then hex), and `wwn-0x…`. So a name that
-    /// an administrator copies from `multipath -ll` or `/dev/disk/by-id` works.
+    /// an administrator copies from `multipath -ll` or `/dev/disk/by-id` works, and 32 digits that an array prints with
+    /// colons or without: a name that begins with 6 is an NAA (SPC-5, 7.7.6.6).
     fn from_str(text: &str) -> Result<Self, TermError> {
         let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let wrong = || TermError::new(text, WWID_FORM);
+        let folded = folded.strip_prefix("/dev/disk/by-id/").unwrap_or(&folded);
+        let wrong = || TermError::new(text, likely(folded).map_or(WWID_FORM.into(), Cow::from));
         let lower = folded.to_ascii_lowercase();
         let is_hex = |hex: &str| (hex.len() == 16 || hex.len() == 32) && has_hex_digits_only(hex);
+        let bare = lower.strip_prefix("naa.").unwrap_or(&lower).replace(':', "");
+        if bare.len() == 32 && bare.starts_with('6') && is_hex(&bare) {
+            return Ok(Self(format!("naa.{bare}")));
+        }
         if let Some(hex) = lower.strip_prefix("naa.") {
             return if is_hex(hex) {
                 Ok(Self(lower))
@@ -70,7 +93,7 @@ impl FromStr for Wwid {
         }
         if let Some(name) = folded.strip_prefix("t10.").or_else(|| folded.strip_prefix("virtio.")) {
             let printable = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
-            return if printable { Ok(Self(folded)) } else { Err(wrong()) };
+            return if printable { Ok(Self(folded.to_owned())) } else { Err(wrong()) };
         }
         if let Some(uuid) = lower.strip_prefix("uuid.") {
             return if uuid.parse::<FsUuid>().is_ok() { Ok(Self(lower)) } else { Err(wrong()) };
@@ -115,6 +138,10 @@ mod tests {
             "scsi-360014051d8e4a3bd5a94f3f9a1a2b3c4",
             "wwn-0x60014051d8e4a3bd5a94f3f9a1a2b3c4",
             "0x60014051d8e4a3bd5a94f3f9a1a2b3c4",
+            "60014051D8E4A3BD5A94F3F9A1A2B3C4",
+            "60:01:40:51:d8:e4:a3:bd:5a:94:f3:f9:a1:a2:b3:c4",
+            "naa.60:01:40:51:d8:e4:a3:bd:5a:94:f3:f9:a1:a2:b3:c4",
+            "/dev/disk/by-id/wwn-0x60014051d8e4a3bd5a94f3f9a1a2b3c4",
         ] {
             assert_eq!(text.parse::<Wwid>().unwrap().as_str(), naa, "{text}");
         }
@@ -148,6 +175,17 @@ mod tests {
             "nvme.1b36-zz-51454d55-00000001",
         ] {
             assert!(text.parse::<Wwid>().is_err(), "{text}");
+        }
+        for (text, meant) in [
+            ("A9C5B8F3D2E14A0B00011010", ": did you mean \"naa.624a9370a9c5b8f3d2e14a0b00011010\"?"),
+            (
+                "60014051-d8e4-a3bd-5a94-f3f9a1a2b3c4",
+                ": did you mean \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\"?",
+            ),
+            ("naa.6OO14051d8e4a3bd5a94f3f9a1a2b3c4", ", with a letter O in it: did you mean \"naa.60014051"),
+        ] {
+            let said = text.parse::<Wwid>().unwrap_err().to_string();
+            assert!(said.contains(meant), "{said}");
         }
         let naa = "naa.6001405".parse::<Wwid>().unwrap_err().to_string();
         assert_eq!(

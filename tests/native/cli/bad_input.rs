@@ -98,9 +98,9 @@ const CONFIGS: &[(Changes, &[&str], Changes)] = &[
         &[("initiator = \"iqn.2024-02.com.example:etcd\"", "initiator = \"iqn.1994-05.com.redhat:m\"")],
     ),
     (
-        &[("lun = 1", "wwid = \"/dev/disk/by-id/wwn-0x60014050000000000000000000000002\"")],
-        &["line 13", "is not a WWID, such as \"naa.60014051"],
-        &[("/dev/disk/by-id/wwn-0x", "naa.")],
+        &[("lun = 1", "wwid = \"A9C5B8F3D2E14A0B00011010\"")],
+        &["line 13", "is not a WWID: did you mean \"naa.624a9370a9c5b8f3d2e14a0b00011010\"?"],
+        &[("A9C5B8F3D2E14A0B00011010", "naa.624a9370a9c5b8f3d2e14a0b00011010")],
     ),
     (&[("\"systemd\"", "\"\\u001b[31msystemd\"")], &["`\\u{1b}[31msystemd`"], &[("\\u001b[31m", "")]),
     (
