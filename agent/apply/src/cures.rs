@@ -50,8 +50,8 @@ fn of_exit(exit: IscsiExit) -> Option<&'static str> {
         // (`authentication=0`).
         IscsiExit::FatalLogin => Some(
             "check `target.iqn`, mutual CHAP, that the target allows this node's initiator name, that it demands CHAP if the \
-             config has it, that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5), and \
-             `target.digests` if the config has it",
+             config has it, that it accepts one of the algorithms (`target.chap.algs`; open-iscsi's default is MD5), \
+             `target.digests` if the config has it, and that the target has room for another session",
         ),
         // LIO's answer to an initiator name without an ACL is this code too: iscsid has only one code for both.
         IscsiExit::Authentication => Some(
