@@ -54,7 +54,9 @@ impl Medium {
         };
         let size = file.seek(SeekFrom::End(0))?;
         if size == 0 {
-            return Err(io::Error::other("it has no size: no medium, or not ready"));
+            return Err(io::Error::other(
+                "it has no size: no medium, not ready, or sectors of a size that Linux does not use, such as 520 bytes (`dmesg` says so)",
+            ));
         }
         Ok(Self { file, size })
     }
