@@ -132,10 +132,9 @@ fn config(questions: &mut Questions<'_>) -> Result<String, Exit> {
     );
     let names = "The host names of the nodes, such as master-0, master-1, master-2";
     for (at, name) in questions.ask(names, "", host_names)?.iter().enumerate() {
-        let short = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
         let initiator = questions.ask(
-            &format!("The initiator name of {name}, which the array must allow"),
-            &format!("iqn.1994-05.com.redhat:{short}"),
+            &format!("The initiator name of {name}, which the array must allow and no other computer may have, in no cluster"),
+            &format!("iqn.1994-05.com.redhat:{}", name.to_ascii_lowercase()),
             |text| Iqn::of_initiator(text).map_err(|error| error.to_string()),
         )?;
         // The next node's number depends on the array: it may number the LUNs anew for each initiator, or not.
