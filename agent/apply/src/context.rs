@@ -83,12 +83,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Tells the kernel to read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared,
-    /// and has udev set labels that are missing.
+    /// Tells the kernel to read the identity and size of the LUN's disks again, because it keeps what it read when a disk appeared.
     /// Paths that do not answer are left out: the read would block, and nobody can end this process then.
     pub fn rescan_lun(&self) -> anyhow::Result<()> {
         let disks = locate::answering_disks(self.host, self.config)?;
-        disks.iter().try_for_each(|disk| self.door.perform(&Request::Rescan { disk: disk.clone() }))?;
+        disks.into_iter().try_for_each(|disk| self.door.perform(&Request::Rescan { disk }))
+    }
+
+    /// Does what may change a refusal ([`plan::Refusal::depends_on_login`]): [`Self::rescan_lun`], and has udev set labels that are
+    /// missing.
+    pub fn look_again(&self) -> anyhow::Result<()> {
+        self.rescan_lun()?;
+        let disks = locate::answering_disks(self.host, self.config)?;
         let seen = disks.iter().map(|disk| block::disk(self.host, disk)).collect::<io::Result<Vec<_>>>()?;
         let maps = seen.iter().flatten().filter_map(block::multipath_of).map(|map| &map.name);
         disks.iter().chain(maps).try_for_each(|disk| self.have_labelled(disk))

@@ -96,7 +96,7 @@ fn rounds(
             // The kernel caches what it read at login, and someone may have corrected the target since then.
             Err(refusal) if refusal.depends_on_login() && !looked_again => {
                 looked_again = true;
-                run.rescan_lun().context("reading the LUN again")?;
+                run.look_again().context("reading the LUN again")?;
                 continue;
             }
             planned => planned?,

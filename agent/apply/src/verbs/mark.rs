@@ -55,7 +55,7 @@ pub fn mark(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Mar
         Err(refusal) => {
             // For the next time: somebody may have labelled the disk anew.
             if refusal.depends_on_login() {
-                run.rescan_lun().context("reading the LUN again")?;
+                run.look_again().context("reading the LUN again")?;
             }
             return Err(refusal.into());
         }
