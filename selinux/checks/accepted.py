@@ -13,9 +13,9 @@ ACCEPTED = [
     ),
     (
         "placement",
-        "var_run_t var_lock_t",
-        "Make directories in `/run` and `/run/lock`, and move files of its own there.",
-        "The lock of open-iscsi's records, and the directory of the program's own lock, are made there at each boot.",
+        "var_run_t",
+        "Make directories in `/run`, and move files of its own there.",
+        "The directory of the program's own lock is made there at each boot.",
     ),
     (
         "placement",
@@ -24,16 +24,10 @@ ACCEPTED = [
         "Red Hat's policy allows it to every domain. A module cannot take it away.",
     ),
     (
-        "placement",
-        "iscsi_var_lib_t iscsi_lock_t",
-        "Put any file among open-iscsi's records.",
-        "It writes the records with the CHAP secrets, because iscsiadm accepts a secret only as an argument.",
-    ),
-    (
         "content",
-        "etcd_lun_iscsi_conf_t iscsi_var_lib_t iscsi_lock_t",
-        "Change the initiator's name and the records, and so where iscsid logs in and with which secrets.",
-        "It writes a name where the node has none, and the records. `iscsid.conf`, where `iscsid.startup` is a command,"
+        "etcd_lun_iscsi_conf_t",
+        "Change the node's initiator name, and on systems with open-iscsi's records in `/etc` those of others.",
+        "It writes a name where the node has none. `iscsid.conf`, where `iscsid.startup` is a command,"
         " has a type that it only reads.",
     ),
     (
@@ -63,6 +57,13 @@ ACCEPTED = [
         " LUN and unmount it, start etcd's unit, or move the manifest of etcd's pod and so stop and start etcd, start iscsid, and say in which state a few units are.",
         "This is all that the service needs beyond its own rights. Each request has numbers and names of the kernel only, and"
         " is looked at again: see the helper below.",
+    ),
+    (
+        "socket",
+        "etcd_lun_portals_t",
+        "Have a portal asked for its targets, under any initiator name, or whether it answers.",
+        "Only iscsiadm discovers, and connects to the portal itself. The process that runs it has no file of etcd-lun's and"
+        " no disk.",
     ),
     (
         "socket",
@@ -99,9 +100,9 @@ ACCEPTED = [
     ),
     (
         "mount",
-        "etcd_lun_iscsi_conf_t iscsi_var_lib_t",
-        "Put such a mount on open-iscsi's directories.",
-        "Its interface takes the place of the node's interfaces there, for its own iscsiadm only.",
+        "etcd_lun_iscsi_conf_t iscsi_var_lib_t var_lock_t",
+        "Put such a mount on open-iscsi's directories, and on that of locks.",
+        "Its records are there instead of the node's, for its own iscsiadm only.",
     ),
     (
         "process",

@@ -3,7 +3,7 @@
 import re
 
 from . import module, ways
-from .needs import DOMAIN, HANDS, NEEDS
+from .needs import DOMAIN, HANDS, NEEDS, PORTALS
 
 WRITE = set("write append create unlink rename link setattr add_name remove_name rmdir reparent".split())
 FILES = ["file", "dir", "lnk_file", "chr_file", "blk_file", "sock_file", "fifo_file"]
@@ -14,18 +14,17 @@ FREEING = set(
     " can_setsecparam can_read_shadow_passwords can_write_shadow_passwords can_relabelto_shadow_passwords"
     " can_load_kernmodule fixed_disk_raw_read fixed_disk_raw_write dbusd_unconfined can_change_object_identity".split()
 )
-# Directories that the domain mounts over: its own mount point, open-iscsi's interfaces.
-MOUNTED_ON = {"etcd_lun_var_run_t", "iscsi_var_lib_t", "etcd_lun_iscsi_conf_t"}
+# Directories that the domain mounts over: its own mount point, open-iscsi's records and their lock.
+MOUNTED_ON = {"etcd_lun_var_run_t", "iscsi_var_lib_t", "etcd_lun_iscsi_conf_t", "var_lock_t"}
 EXECUTED = {"iscsid_exec_t", "rsync_exec_t", "fsadm_exec_t", "etcd_lun_exec_t"}
 NOT_EXECUTED = "shell_exec_t bin_t setfiles_exec_t mount_exec_t semanage_exec_t load_policy_exec_t".split()
 # The domain makes and removes names in directories of these types, but no files of these types.
-NAMED_IN = ["var_lib_t", "var_run_t", "var_lock_t"]
+NAMED_IN = ["var_lib_t", "var_run_t"]
 # Beside the manifests are keys of the node.
 MANIFESTS = ["kubernetes_file_t", "kubernetes_config_t"]
 CHANGED = {
-    "file": {"iscsi_var_lib_t", "iscsi_lock_t", "security_t"},
-    "dir": {"iscsi_var_lib_t", "iscsi_lock_t", *NAMED_IN},
-    "lnk_file": {"iscsi_var_lib_t"},
+    "file": {"security_t"},
+    "dir": set(NAMED_IN),
     "sock_file": {"syslogd_var_run_t", "devlog_t", "etcd_lun_hands_run_t"},
 }
 # The requests of ioctl(2) that are left of those that any rule grants: of terminals, and of disks.
@@ -61,6 +60,7 @@ def judged(policy, base, text):
     yield from of_files(policy, base, own)
     yield from of_system(policy)
     yield from of_hands(policy, own)
+    yield from of_portals(policy, own)
     yield from ways.judged(policy, text)
     here, before = policy.without(own), base.without(own)
     # If a portal has another port than 3260, iscsid connects to it.
@@ -166,7 +166,7 @@ def of_hands(policy, own):
     yield "never: hands that stop or enable a unit", on("service", "stop", "enable", "disable")
     yield "never: hands with a command to PID 1 itself", may(HANDS, "init_t", "system") - {"status"}
     yield "never: hands that relabel a file", {type_ for class_ in FILES for type_ in on(class_, "relabelto", "relabelfrom")}
-    yield "never: hands that mount with another label", on("filesystem", "mount", "remount", "relabelto") - {"etcd_lun_data_t"}
+    yield "never: hands that mount with another label", on("filesystem", "mount", "remount", "relabelto") - {"etcd_lun_data_t", "etcd_lun_records_t"}
     yield "never: hands that open another disk", on("blk_file", "open", "read", "write", "append", "ioctl") - {"etcd_lun_device_t"}
     yield "never: hands with another ioctl on a blk_file", {
         type_
@@ -184,6 +184,29 @@ def of_hands(policy, own):
     yield "never: hands with another entry point", on("file", "entrypoint") - {"etcd_lun_exec_t"}
 
 
+def of_portals(policy, own):
+    """Checks of the domain that reaches portals. A target's answer may make it do anything."""
+    may, on = policy.may, lambda class_, *permissions: policy.targets(PORTALS, class_, set(permissions))
+    yield "never: another capability for who asks portals", may(PORTALS, PORTALS, "capability") - {"sys_admin", "dac_override"}
+    yield "never: files of ours for who asks portals", (
+        (on("file", "open", "read", *WRITE) & own) - {PORTALS, "etcd_lun_exec_t", "etcd_lun_iscsi_conf_t"}
+    )
+    yield "never: a disk for who asks portals", on("blk_file", "open", "read", "write", "ioctl")
+    for class_ in ["file", "dir", "chr_file"]:
+        yield f"never: another ioctl on a {class_} for who asks portals", {
+            type_
+            for type_, numbers in policy.ioctl(PORTALS, class_).items()
+            if numbers is None or numbers - set(IOCTLS[class_])
+        }
+    yield "never: another port for who asks portals", beyond(policy, on("tcp_socket", "name_connect"), PORTS)
+    yield "never: a unit or the bus for who asks portals", on("service", "start", "stop", "reload") | on("dbus", "send_msg")
+    yield "never: a session of iscsid's for who asks portals", on("unix_stream_socket", "connectto") & {"iscsid_t", HANDS, DOMAIN}
+    yield "never: a mount for who asks portals", on("filesystem", "mount", "remount") | on("dir", "mounton")
+    yield "never: who asks portals is started by another", beyond(
+        policy, policy.sources(PORTALS, "process", {"transition", "dyntransition"}), {"init_t", PORTALS, "unconfined_t", "spc_t"}
+    )
+
+
 def of_system(policy):
     """Checks of the kernel, PID 1 and the network."""
     may, on = policy.may, lambda class_, *permissions: policy.targets(DOMAIN, class_, set(permissions))
@@ -195,7 +218,7 @@ def of_system(policy):
     yield "never: a message over the bus", on("dbus", "send_msg", "acquire_svc")
     yield "never: starting a unit", on("service", "start", "reload")
     yield "never: stopping or enabling a unit", on("service", "stop", "enable", "disable")
-    yield "never: connecting to another port", beyond(policy, on("tcp_socket", "name_connect"), PORTS)
+    yield "never: a connection over TCP", on("tcp_socket", "name_connect") | (may(DOMAIN, DOMAIN, "tcp_socket") & {"create", "connect"})
     yield "never: listening on a port", on("tcp_socket", "name_bind") | on("udp_socket", "name_bind")
     raw = may(DOMAIN, DOMAIN, "rawip_socket") | may(DOMAIN, DOMAIN, "packet_socket")
     yield "never: sending raw packets", raw

@@ -19,7 +19,10 @@ pub fn iscsi(error: IscsiError) -> anyhow::Error {
             "correct it in `target.portals`, or give the address there: a boot should not wait for a name server",
         ),
         IscsiError::UnknownAlg { .. } => Some("remove it from `target.chap.algs`"),
-        IscsiError::Exec { .. } | IscsiError::Io { .. } | IscsiError::Unexpected { .. } => None,
+        IscsiError::Exec { .. }
+        | IscsiError::Io { .. }
+        | IscsiError::NotAsked { .. }
+        | IscsiError::Unexpected { .. } => None,
     };
     match cure {
         Some(cure) => Explained::new(error, cure).into(),
@@ -37,7 +40,6 @@ fn of_exit(exit: IscsiExit) -> Option<&'static str> {
         IscsiExit::Transport | IscsiExit::ConnectTimeout | IscsiExit::PduTimeout => {
             Some("check that the portal is right and answers this node")
         }
-        IscsiExit::Database => Some("if /run/lock/iscsi/lock.write stays while no iscsiadm runs, remove it"),
         IscsiExit::NoDriver => Some("load the kernel module iscsi_tcp"),
         IscsiExit::Permission => Some("run as root"),
         // Without an initiator name iscsid exits at once, until systemd stops starting it for its socket.

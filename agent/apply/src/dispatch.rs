@@ -17,7 +17,6 @@ pub fn step(run: &mut Run<'_>, step: &Step) -> anyhow::Result<String> {
         NodeStep::SetInitiatorName { name } => login::set_initiator_name(run.host, name),
         NodeStep::LogOut { sid } => login::log_out(run, *sid),
         NodeStep::SetTimeout { sid, replacement } => login::set_timeout(run.door, *sid, *replacement),
-        NodeStep::DeleteRecord { target, portal } => portals::delete_record(run.host, target, portal),
         NodeStep::RemovePath(step) => portals::remove_path(run, step),
         NodeStep::AddPath(step) => portals::add_path(run, step),
         NodeStep::LogIn(step) => login::log_in(run, step),

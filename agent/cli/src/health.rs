@@ -180,10 +180,12 @@ fn write_textfile(door: &Door<'_>, config: &Config, text: &str) -> anyhow::Resul
         return Ok(());
     }
     if door.requester == Requester::Service {
+        // Where SELinux is off, the kernel has no labels.
         let label =
             selinux::label_of(host, dir.as_str()).context("reading the label of the directory of metrics")?;
-        if label.as_deref().and_then(policy::type_of) != Some(policy::METRICS_TYPE) {
-            let label = label.unwrap_or_else(|| "none".into());
+        if let Some(label) = label
+            && policy::type_of(&label) != Some(policy::METRICS_TYPE)
+        {
             tracing::warn!(
                 "no metrics are written in this run: the label of {dir} is {label}, not {}; if this is said again, run \
                  `restorecon -R {dir}`, and `matchpathcon {dir}` shows whether a rule of yours gives the label",

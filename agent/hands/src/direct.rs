@@ -59,6 +59,9 @@ impl Privileged for Direct {
                 let options = staging::inspecting_options(host, &self.mount_options)?;
                 return Ok((Said::Done, Some(mounted(host, disk, Access::ReadOnly, &options)?)));
             }
+            Request::Records => {
+                return Ok((Said::Done, Some(staging::in_memory(host, policy::RECORDS_LABEL)?)));
+            }
             Request::Units(units) => return Ok((Said::Units(self.states(host, units)), None)),
             Request::IsStopping => return Ok((Said::Stopping(systemd::is_stopping(host)?), None)),
             Request::Format { disk, uuid, label } => {

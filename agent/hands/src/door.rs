@@ -8,7 +8,7 @@ use super::{
 use anyhow::Context as _;
 use config::Config;
 use host::{
-    Host, block, selinux,
+    Host, block, namespace, selinux,
     staging::{self, Staging, StagingError},
     systemd::Unit,
 };
@@ -37,7 +37,7 @@ impl<'a> Door<'a> {
     }
 
     fn chosen(host: &'a Host, direct: impl FnOnce() -> anyhow::Result<Direct>) -> anyhow::Result<Self> {
-        Ok(match is_confined(host).context("reading this process's SELinux domain")? {
+        Ok(match is_confined(host).context("finding out whether this is a service")? {
             true => Self::to(host, Requester::Service, Box::new(Socket)),
             false => Self::to(host, Requester::Person, Box::new(direct()?)),
         })
@@ -65,6 +65,11 @@ impl<'a> Door<'a> {
         let node = block::node(disk).map_err(StagingError::Io)?;
         let request = Request::Inspect { disk: disk.into() };
         staging::inspect(self.host, node.as_path(), || self.mount(&request))
+    }
+
+    /// A filesystem in memory for iscsiadm's records.
+    pub fn records(&self) -> io::Result<OwnedFd> {
+        self.mount(&Request::Records)
     }
 
     /// A mount that is attached nowhere. If the kernel refuses it, the error has the kernel's code.
@@ -123,10 +128,14 @@ impl<'a> Door<'a> {
     }
 }
 
-/// True if this process runs in the service's domain.
+/// True if this process is a service of etcd-lun: in its domain, or where SELinux is off in a mount namespace that PID 1 has made for
+/// it.
 fn is_confined(host: &Host) -> io::Result<bool> {
-    let context = selinux::enforces(host)?.map(|_| selinux::own_context(host)).transpose()?;
-    Ok(context.as_deref().and_then(policy::type_of) == Some(policy::DOMAIN))
+    match selinux::enforces(host)? {
+        Some(_) => Ok(policy::type_of(&selinux::own_context(host)?) == Some(policy::DOMAIN)),
+        // The units of the release before have no socket there.
+        None => Ok(host.root.mode(unit::HANDS_PATH)?.is_some() && namespace::receives_mounts_of_pid1(host)?),
+    }
 }
 
 /// Why the state of a unit is unknown.

@@ -15,11 +15,13 @@ mod direct;
 mod door;
 pub mod looks;
 mod names;
+mod portals;
 mod request;
 mod socket;
 
 pub use direct::{Direct, manifest_error};
 pub use door::{Door, UnitUnknown, Units};
 pub use names::{Explained, name_of};
+pub use portals::serve_portals;
 pub use request::{Privileged, Request, Requester, Said};
 pub use socket::{Socket, serve};

@@ -17,7 +17,7 @@ pub trait Privileged: fmt::Debug {
 pub enum Requester {
     /// The confined service, whose domain executes storage programs only, and signals nobody.
     Service,
-    /// A person, or a service on a node without SELinux.
+    /// A person.
     Person,
 }
 
@@ -101,6 +101,8 @@ pub enum Request {
         /// Kernel name.
         disk: String,
     },
+    /// Makes a filesystem in memory for iscsiadm's records, attached nowhere. The answer comes with a handle of the mount.
+    Records,
     /// Moves the manifest of etcd's pod aside.
     Park,
     /// Moves it back.
@@ -145,7 +147,7 @@ type Name = &'static str;
 
 /// The units that the program asks for, on every node: its own, those that start them, and those that it depends on.
 /// `state` is an instance of a template that is never started.
-const KNOWN: [&str; 21] = [
+const KNOWN: [&str; 23] = [
     "crio.service",
     "etcd-lun-hands.socket",
     "etcd-lun-hands@state.service",
@@ -155,6 +157,8 @@ const KNOWN: [&str; 21] = [
     "etcd-lun-lost.service",
     "etcd-lun-multipath.service",
     "etcd-lun-path@state.target",
+    "etcd-lun-portals.socket",
+    "etcd-lun-portals@state.service",
     "etcd-lun-program-fetch.service",
     "etcd-lun-program.service",
     "etcd-lun-selinux.service",

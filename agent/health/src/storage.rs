@@ -66,15 +66,6 @@ pub(super) fn paths(input: CheckInput<'_>) -> Outcome {
     }))
 }
 
-pub(super) fn records(input: CheckInput<'_>) -> Outcome {
-    outcome(known(&input.node.records).and_then(|records| match records.first() {
-        Some(portal) => found(format!(
-            "an earlier release left the node record of {portal}: `iscsiadm --logoutall` ends etcd's session by it, and it holds the CHAP secret; run `etcd-lun apply`"
-        )),
-        None => ok("none of etcd-lun is left"),
-    }))
-}
-
 pub(super) fn shared_target(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.health.others).and_then(|others| {
         if others.is_empty() {

@@ -40,13 +40,6 @@ pub const CHECKS: &[Check] = &[
         run: storage::paths,
     },
     Check {
-        name: "records",
-        protects: "`iscsiadm --logoutall` passes by etcd's session; no CHAP secret is on a disk",
-        limit: "no node record of etcd-lun",
-        severity: Warning,
-        run: storage::records,
-    },
-    Check {
         name: "shared-target",
         protects: "no other program's log-out ends etcd's session",
         limit: "no other session or record of this node to the target, or `target.safe_logout = true`",
@@ -202,8 +195,8 @@ pub const AFTER_ROLLBACK: [&str; 5] = ["record", "fence", "selinux", "etcd", "cl
 pub const BEFORE_MIGRATION: [&str; 3] = ["record", "etcd", "cluster"];
 
 /// The checks that apply only if the config names a target: a local disk has no session.
-pub const ISCSI_ONLY: [&str; 7] =
-    ["session", "portals", "records", "shared-target", "session-timeout", "route", "initiator-name"];
+pub const ISCSI_ONLY: [&str; 6] =
+    ["session", "portals", "shared-target", "session-timeout", "route", "initiator-name"];
 
 /// The check that applies only if the cluster was asked: by hand, while etcd runs.
 pub(super) const NEEDS_CLUSTER: &str = "cluster";

@@ -22,6 +22,7 @@ use super::{
     exec::{ExecError, Invocation, Tool, one_line},
     kmsg::{Mark, Message},
     root::at as at_path,
+    selinux,
 };
 use rustix::{
     fd::{AsFd, AsRawFd as _, OwnedFd},
@@ -228,6 +229,25 @@ pub fn inspect(
     open().map_err(|error| refused(log, device, &name, error))
 }
 
+/// Device nodes, set-id bits and programs have no effect.
+const HARMLESS: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NODEV
+    .union(MountAttrFlags::MOUNT_ATTR_NOSUID)
+    .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
+
+/// Makes a filesystem in memory without attaching it anywhere: it ends with its last handle. Where SELinux is on, everything in it
+/// has this label.
+pub fn in_memory(host: &Host, label: &str) -> io::Result<OwnedFd> {
+    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (name, value) in [("mode", "0700"), ("size", "4m")] {
+        fsconfig_set_string(&context, name, value)?;
+    }
+    if selinux::is_on(host)? {
+        fsconfig_set_string(&context, "context", label)?;
+    }
+    fsconfig_create(&context)?;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, HARMLESS)?)
+}
+
 /// Mounts the XFS on an opened disk without attaching it anywhere: it ends with its last handle. Device nodes, set-id bits and
 /// programs on it have no effect. `options` are XFS's, with commas between them.
 pub fn detached(disk: impl AsFd, access: Access, options: &str) -> io::Result<OwnedFd> {
@@ -235,9 +255,7 @@ pub fn detached(disk: impl AsFd, access: Access, options: &str) -> io::Result<Ow
     // A name of the disk would be resolved once more, and may lead to another one then.
     let opened = format!("/proc/self/fd/{}", disk.as_fd().as_raw_fd());
     fsconfig_set_string(&context, "source", opened)?;
-    let mut attributes = MountAttrFlags::MOUNT_ATTR_NODEV
-        | MountAttrFlags::MOUNT_ATTR_NOSUID
-        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let mut attributes = HARMLESS;
     if access == Access::ReadOnly {
         fsconfig_set_flag(&context, "ro")?;
         attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;

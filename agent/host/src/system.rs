@@ -46,10 +46,6 @@ impl SystemRunner {
             // directories with keys of the node, which are closed to the service's SELinux domain (openssl-env(7)).
             command.env("OPENSSL_CONF", "/dev/null");
         }
-        if what.tool == Tool::Mount {
-            // Newer releases would set a mount's options by mount_setattr(2), which the units' sandbox refuses (mount(8)).
-            command.env("LIBMOUNT_FORCE_MOUNT2", "always");
-        }
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -40,9 +40,6 @@ pub struct Node {
     pub initiator: Initiator,
     /// All sessions, to any target. Unknown if the config names a device.
     pub sessions: Fact<Vec<SeenSession>>,
-    /// The portals of the target that have a node record of ours, which an earlier release left. Unknown if the config names a
-    /// device.
-    pub records: Fact<Vec<Portal>>,
     /// The config's portals that accept a connection though no session is logged in there; empty where nobody asked: at
     /// boot.
     pub answering: Vec<Portal>,
@@ -103,7 +100,6 @@ impl Node {
             in_host_namespace: unknown(),
             initiator: Initiator { name: unknown(), multipathd_active: unknown() },
             sessions: unknown(),
-            records: unknown(),
             answering: Vec::new(),
             lun: unknown(),
             record: unknown(),

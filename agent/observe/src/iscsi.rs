@@ -1,8 +1,8 @@
 //! Observes the initiator name, open-iscsi's daemons, sessions, and who uses their disks.
 
 use config::{Config, Iscsi, Target};
-use hands::Units;
-use host::{Host, iscsi, mountinfo::Everywhere, route};
+use hands::{Door, Units};
+use host::{Host, iscsi, mountinfo::Everywhere};
 use locate::users_of;
 use node::{Fact, Initiator, SeenSession};
 use std::io;
@@ -37,12 +37,12 @@ pub(super) fn all_sessions(host: &Host, config: &Config, mounts: &Everywhere<'_>
 
 /// The config's portals at which no session of ours is logged in, and which accept a connection. It ends at once; nothing is
 /// said.
-pub fn answering(host: &Host, config: &Config) -> Vec<Portal> {
+pub fn answering(door: &Door<'_>, config: &Config) -> Vec<Portal> {
     let Some(iscsi) = config.backing.iscsi() else { return Vec::new() };
-    let sessions = iscsi::sessions_of(host, &iscsi.target.iqn).unwrap_or_default();
+    let sessions = iscsi::sessions_of(door.host, &iscsi.target.iqn).unwrap_or_default();
     let is_up = |portal: &Portal| sessions.iter().any(|one| one.is_logged_in() && one.is_at(portal));
     let without = iscsi.target.portals.iter().filter(|portal| !is_up(portal));
-    without.filter(|portal| route::accepts(portal)).cloned().collect()
+    without.filter(|portal| door.accepts(portal)).cloned().collect()
 }
 
 /// Of other programs' sessions nobody asks who uses their disks, because they are never ended. A node may have hundreds of them.
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::lun::Look;
     use config::Source;
-    use hands::Door;
+    use hands::{Direct, Requester};
     use host::{Root, files::Files, transcript::Transcript};
     use nix::time::{ClockId, clock_gettime};
     use node::LunView;
@@ -106,7 +106,8 @@ mod tests {
 
         let spent = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
         let before = spent();
-        let (door, mounts) = (Door::of(&host, &config).unwrap(), Everywhere::new(&host));
+        let hands = Box::new(Direct::by_hand(&config));
+        let (door, mounts) = (Door::to(&host, Requester::Person, hands), Everywhere::new(&host));
         let sessions = all_sessions(&host, &config, &mounts);
         let look =
             Look { door: &door, config: &config, staged: None, mounts: &mounts, record: &Fact::Known(None) };

@@ -337,6 +337,7 @@ fn parse_stamp(bytes: Vec<u8>) -> io::Result<Stamp> {
 mod tests {
     use super::*;
     use config::Source;
+    use hands::{Direct, Requester};
     use host::{Root, files::Files, transcript::Transcript};
 
     const TARGET: &str = "iqn.2024-02.com.example:etcd";
@@ -356,7 +357,8 @@ mod tests {
             "",
         );
         let host = Host::fixture(Root::new(&machine.0), Box::new(tools)).unwrap();
-        lun(&Door::of(&host, &config).unwrap(), &config, None).require().unwrap().clone()
+        let hands = Box::new(Direct::by_hand(&config));
+        lun(&Door::to(&host, Requester::Person, hands), &config, None).require().unwrap().clone()
     }
 
     /// Another run may have asked the target for its LUNs a moment ago.

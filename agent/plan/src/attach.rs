@@ -120,21 +120,6 @@ pub(super) fn session_timeouts(input: &PlanInput<'_>) -> Result<Vec<Step>, Refus
     Ok(sessions.map(|session| Step::Node(NodeStep::SetTimeout { sid: session.sid, replacement })).collect())
 }
 
-/// Deletes node records that an earlier release left, by hand only: a boot deletes them when it logs in. A session that is up
-/// does not need them. Records that could not be read are left alone, because nothing that runs depends on them.
-pub(super) fn leftover_records(input: &PlanInput<'_>) -> Vec<Step> {
-    let (Occasion::ByHand, Some(Iscsi { target, .. })) = (input.occasion, input.config.backing.iscsi())
-    else {
-        return Vec::new();
-    };
-    let records = input.node.records.known().into_iter().flatten();
-    records
-        .map(|portal| {
-            Step::Node(NodeStep::DeleteRecord { target: target.iqn.clone(), portal: portal.clone() })
-        })
-        .collect()
-}
-
 /// Logs out our sessions with an initiator name that the config had before: a session keeps the name that it was made
 /// with. Sessions that etcd-lun did not make are other programs', whatever their name is.
 fn log_out_former_name(iscsi: &Iscsi, sessions: &[SeenSession]) -> Result<Vec<Step>, Refusal> {

@@ -54,7 +54,6 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
     // Only where nothing else is to be done: etcd serves, whatever becomes of these steps.
     if steps.is_empty() {
         steps = growth::grow(input, mount)?;
-        steps.extend(attach::leftover_records(input));
         let mut plan = portals::follow(input)?;
         plan.steps.splice(0..0, steps);
         return Ok(plan);

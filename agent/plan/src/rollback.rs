@@ -7,7 +7,7 @@
 //! released, has an old record, so its disk went back in time.
 
 use super::{
-    attach, barred,
+    barred,
     input::{Occasion, PlanInput, require},
     lun::{self, SPARE_SPACE},
     migrate,
@@ -154,7 +154,6 @@ fn release_and_log_out(input: &PlanInput<'_>, record: &Record) -> Result<Plan, R
     let free =
         sessions.iter().filter(|session| session.is_of(&iscsi.target.iqn) && session.in_use.is_empty());
     steps.extend(free.map(|session| Step::Node(NodeStep::LogOut { sid: session.sid })));
-    steps.extend(attach::leftover_records(input));
     Ok(Plan::complete(steps))
 }
 

@@ -1,8 +1,12 @@
 //! Which units a config needs, and with which values.
 
 use super::{
-    CATALOG_FILE, KUBELET, Rendered, Service, UnitError, hands::hands_units, health::health, iscsid_service,
-    lost_units, multipath_service, program::program_units, selinux_service, service, shutdown_service,
+    CATALOG_FILE, KUBELET, Rendered, Service, UnitError,
+    hands::{hands_units, portals_units},
+    health::health,
+    iscsid_service, lost_units, multipath_service,
+    program::program_units,
+    selinux_service, service, shutdown_service,
 };
 use config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target};
 use terms::{AbsPath, Portal};
@@ -112,7 +116,7 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
         addresses: addresses.as_deref(),
     };
     let mut services =
-        Vec::from(health(&program, by.catalog(), &beneath, input.health, input.target.is_some())?);
+        Vec::from(health(&program, by.catalog(), &beneath, input.health, of.on_network, of.addresses)?);
     if input.target.is_some_and(|target| target.multipath) {
         services.push(multipath_service());
     }
@@ -132,6 +136,7 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     }
     services.push(selinux_service(&of));
     if of.on_network {
+        services.extend(portals_units(&program, of.addresses));
         services.push(shutdown_service(&of));
         services.extend(lost_units(&of));
     }
@@ -202,6 +207,8 @@ mod tests {
         let path = include_str!("../../../units/example/etcd-lun-path@.target");
         let socket = include_str!("../../../units/example/etcd-lun-hands.socket");
         let hands = include_str!("../../../units/example/etcd-lun-hands@.service");
+        let portals_socket = include_str!("../../../units/example/etcd-lun-portals.socket");
+        let portals = include_str!("../../../units/example/etcd-lun-portals@.service");
         let health = include_str!("../../../units/example/etcd-lun-health.service");
         let timer = include_str!("../../../units/example/etcd-lun-health.timer");
         let program = include_str!("../../../units/example/etcd-lun-program.service");
@@ -220,6 +227,8 @@ mod tests {
                 ("etcd-lun-health.timer", timer),
                 ("etcd-lun-lost.service", lost),
                 ("etcd-lun-path@.target", path),
+                ("etcd-lun-portals.socket", portals_socket),
+                ("etcd-lun-portals@.service", portals),
                 ("etcd-lun-program-fetch.service", fetch),
                 ("etcd-lun-program.service", program),
                 ("etcd-lun-selinux.service", selinux),

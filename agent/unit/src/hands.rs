@@ -1,10 +1,12 @@
-//! The socket on which the confined service asks for what it may not do itself, and the service that does it.
+//! The sockets on which the confined service asks for what it may not do itself, and the services that do it.
 
 use super::{
     Rendered, UnitError,
+    service::only,
     template::{self, NOT_PLAIN, is_plain, is_plain_path, is_unit_name},
 };
 use config::Runtime;
+use std::net::IpAddr;
 use terms::{AbsPath, Iqn};
 
 /// The directory of the socket, which only PID 1 writes to.
@@ -16,12 +18,24 @@ pub const HANDS_SOCKET: &str = "etcd-lun-hands.socket";
 /// The service. Each connection has an instance of its own.
 pub const HANDS_SERVICE: &str = "etcd-lun-hands@.service";
 
+/// The socket of the process that asks portals.
+pub const PORTALS_PATH: &str = "/run/etcd-lun-hands/portals";
+/// The unit of that socket.
+pub const PORTALS_SOCKET: &str = "etcd-lun-portals.socket";
+/// The service of that process.
+pub const PORTALS_SERVICE: &str = "etcd-lun-portals@.service";
+
 /// The SELinux context of the service. Where the policy doesn't know it, systemd doesn't start it.
 const CONTEXT: &str = "system_u:system_r:etcd_lun_hands_t:s0";
 
-/// It has no values.
+/// The SELinux context of the process that asks portals.
+const PORTALS_CONTEXT: &str = "system_u:system_r:etcd_lun_portals_t:s0";
+
+/// Both have no values.
 const SOCKET_UNIT: &str = include_str!("../../../units/etcd-lun-hands.socket.in");
 const TEMPLATE: &str = include_str!("../../../units/etcd-lun-hands@.service.in");
+const PORTALS_SOCKET_UNIT: &str = include_str!("../../../units/etcd-lun-portals.socket.in");
+const PORTALS_TEMPLATE: &str = include_str!("../../../units/etcd-lun-portals@.service.in");
 
 /// Renders both units. Fails on values that systemd would split or expand.
 pub(super) fn hands_units(
@@ -62,4 +76,16 @@ pub(super) fn hands_units(
         Rendered { name: HANDS_SOCKET.into(), text: SOCKET_UNIT.into() },
         Rendered { name: HANDS_SERVICE.into(), text: template::filled(TEMPLATE, &values) },
     ])
+}
+/// Renders the units that ask portals. The program was validated by [`hands_units`].
+pub(super) fn portals_units(program: &AbsPath, addresses: Option<&[IpAddr]>) -> [Rendered; 2] {
+    let values = [
+        ("@PROGRAM@", program.to_string()),
+        ("@SELINUX_CONTEXT@", PORTALS_CONTEXT.to_owned()),
+        ("@ADDRESSES@", addresses.map(only).unwrap_or_default()),
+    ];
+    [
+        Rendered { name: PORTALS_SOCKET.into(), text: PORTALS_SOCKET_UNIT.into() },
+        Rendered { name: PORTALS_SERVICE.into(), text: template::filled(PORTALS_TEMPLATE, &values) },
+    ]
 }

@@ -95,8 +95,7 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         |step: &Step| matches!(step, Step::Node(NodeStep::Grow(_)) | Step::Node(NodeStep::ResizeMap { .. }));
     if plan.steps.iter().any(grows) {
         let silent = !matches!(node.lun.known(), Some(LunView::Seen(lun)) if !lun.silent);
-        let upkeep = |step: &Step| grows(step) || matches!(step, Step::Node(NodeStep::DeleteRecord { .. }));
-        if !plan.steps.iter().all(upkeep) || !mounted || shut || silent || !lun_is_authoritative {
+        if !plan.steps.iter().all(grows) || !mounted || shut || silent || !lun_is_authoritative {
             fail(
                 8,
                 "only a filesystem of ours that is in use and answers grows, and nothing else is done with it",

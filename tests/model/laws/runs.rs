@@ -113,32 +113,6 @@ fn a_lun_that_has_grown_is_used_by_hand() {
     }
 }
 
-/// A node record that an earlier release left is deleted by hand, while etcd runs and the session stays, and after a rollback.
-#[test]
-fn a_leftover_record_goes_and_the_session_stays() {
-    let mut world = World::new(node());
-    run(&mut world, None).unwrap();
-    let of_config = "10.77.0.1".parse().unwrap();
-    let of_none = "10.99.0.1".parse().unwrap();
-    world.node.records = Fact::Known(vec![of_config, of_none]);
-    let left = world.node.records.clone();
-    assert_eq!(run_as(&mut world, None, "systemd", Occasion::Boot), Ok(0));
-    let plan = plan(&config(), &world.node, Occasion::ByHand).unwrap();
-    let ids: Vec<_> = plan.steps.iter().map(Step::id).collect();
-    assert_eq!(ids, ["delete-record", "delete-record"]);
-    assert_eq!(run(&mut world, None), Ok(2));
-    assert!(is_done(&world) && known(&mut world.node.sessions)[0].is_logged_in());
-    assert_eq!(*known(&mut world.node.records), []);
-    let mut blind = world.clone();
-    blind.node.records = unknown();
-    assert_eq!(run(&mut blind, None), Ok(0), "nothing that runs depends on it");
-
-    let mut back = Node { records: left, ..node() };
-    back.record = Fact::Known(Some(rolled_back(DATA)));
-    let plan = plan::rollback(&config(), &back).unwrap();
-    assert_eq!(plan.steps.iter().filter(|step| step.id() == "delete-record").count(), 2, "{plan:#?}");
-}
-
 #[test]
 fn a_lun_that_was_made_smaller_is_refused() {
     let shrunk = |node: &mut Node| machine::seen(node).path_size = Bytes(10 << 30);

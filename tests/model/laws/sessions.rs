@@ -45,7 +45,6 @@ impl World {
             }
             // A log-in beside sessions that are there: each portal shows the LUN as one more path of the map.
             NodeStep::LogIn(LogIn { portals, .. }) if matches!(self.node.mount, Fact::Known(Some(_))) => {
-                self.node.records = Fact::Known(Vec::new());
                 for portal in portals {
                     let sid = known(&mut self.node.sessions).iter().map(|one| one.sid).max().unwrap_or(0) + 1;
                     known(&mut self.node.sessions).push(SeenSession {
@@ -59,7 +58,6 @@ impl World {
                 }
             }
             NodeStep::LogIn(_) => {
-                self.node.records = Fact::Known(Vec::new());
                 known(&mut self.node.sessions).push(session());
                 self.node.lun = Fact::Known(LunView::NotAttached);
             }
@@ -69,9 +67,6 @@ impl World {
                     assert!(session.is_logged_in(), "the kernel refuses it");
                     session.session.recovery_timeout = u32::try_from(replacement.0.as_secs()).ok();
                 }
-            }
-            NodeStep::DeleteRecord { portal, .. } => {
-                known(&mut self.node.records).retain(|one| one != portal)
             }
             NodeStep::RemovePath(step) => self.remove_path(step),
             NodeStep::AddPath(step) => self.add_path(step),

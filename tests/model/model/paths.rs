@@ -35,8 +35,6 @@ struct Path {
     disk: bool,
     /// Whether the map has its disk.
     in_map: bool,
-    /// Whether there is a node record of ours that others see: an earlier release left it.
-    record: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,8 +74,6 @@ enum Event {
     Back(usize),
     /// multipathd takes a path into the map that is there, as after an event of udev.
     Taken(usize),
-    /// Somebody logs in by a record that is there.
-    SomebodyLogsIn(usize),
     Config([bool; 2]),
     Grows,
     Shrinks,
@@ -100,13 +96,6 @@ impl World {
                 self.paths[which].up = self.paths[which].session;
             }
             Event::Taken(which) => self.paths[which].in_map |= self.mapped && self.paths[which].disk,
-            // Without a map a second session is a fault of whoever makes it.
-            Event::SomebodyLogsIn(which) => {
-                let path = &mut self.paths[which];
-                if self.mapped && path.record && path.alive {
-                    (path.session, path.up) = (true, true);
-                }
-            }
             Event::Config(portals) => self.config = portals,
             Event::Grows => self.lun = 2,
             Event::Shrinks => self.lun = 1,
@@ -115,10 +104,8 @@ impl World {
     }
 
     fn events(&self) -> Vec<Event> {
-        let of_path = |which| {
-            let taken = [Event::Taken(which), Event::SomebodyLogsIn(which)];
-            [Event::Dies(which), Event::Noticed(which), Event::Back(which)].into_iter().chain(taken)
-        };
+        let of_path =
+            |which| [Event::Dies(which), Event::Noticed(which), Event::Back(which), Event::Taken(which)];
         let configs = [[true, false], [false, true], [true, true]].map(Event::Config);
         let all = BOTH.into_iter().flat_map(of_path).chain(configs).chain([Event::Grows, Event::Shrinks]);
         all.filter(|event| self.after(*event).is_some()).collect()
@@ -143,8 +130,6 @@ impl World {
             })
         };
         node.sessions = Fact::Known(sessions.clone().map(fact).collect());
-        let recorded = BOTH.into_iter().filter(|which| self.paths[*which].record);
-        node.records = Fact::Known(recorded.map(portal).collect());
         let answers =
             |which: &usize| self.config[*which] && self.paths[*which].alive && !self.paths[*which].up;
         node.answering = BOTH.into_iter().filter(answers).map(portal).collect();
@@ -235,8 +220,6 @@ impl Run {
         match step {
             NodeStep::LogIn(step) => {
                 let mut any = false;
-                // Nobody else sees the record of a log-in, and it deletes those that others see.
-                world.paths.iter_mut().for_each(|path| path.record = false);
                 for which in BOTH.into_iter().filter(|which| step.portals.contains(&portal(*which))) {
                     let path = &mut world.paths[which];
                     if path.alive {
@@ -293,11 +276,6 @@ impl Run {
                 (path.session, path.up, path.disk) = (false, false, false);
                 if used { Err("law 8: a session in use is logged out".into()) } else { Ok(true) }
             }
-            NodeStep::DeleteRecord { portal: of, .. } => {
-                let path = &mut world.paths[BOTH.into_iter().find(|which| portal(*which) == *of).unwrap()];
-                path.record = false;
-                Ok(true)
-            }
             NodeStep::ResizeMap { to, .. } => {
                 world.map = world.lun;
                 Ok(size(world.map) >= *to)
@@ -319,13 +297,13 @@ impl Run {
 fn follows(world: &World) -> bool {
     let right = |which: usize| {
         let (path, wanted) = (world.paths[which], world.config[which]);
-        path.session == wanted && (path.in_map || !wanted) && !path.record
+        path.session == wanted && (path.in_map || !wanted)
     };
     BOTH.into_iter().all(right) && world.filesystem == world.lun
 }
 
 fn search(without: Without) -> Result<(usize, usize), String> {
-    let one = Path { alive: true, session: true, up: true, disk: true, in_map: true, record: true };
+    let one = Path { alive: true, session: true, up: true, disk: true, in_map: true };
     let other = Path { alive: true, ..Path::default() };
     let mut queue = VecDeque::new();
     let mut seen = FxHashSet::default();

@@ -25,7 +25,6 @@ impl Run<'_> {
             NodeStep::SetInitiatorName { .. }
             | NodeStep::SetTimeout { .. }
             | NodeStep::ResizeMap { .. }
-            | NodeStep::DeleteRecord { .. }
             | NodeStep::RemovePath(_)
             | NodeStep::AddPath(_) => Ok(()),
             // The size of a filesystem is no part of the world: no write depends on it.

@@ -200,13 +200,6 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             "run `etcd-lun apply`, which logs it out when there is a session at each portal of the config",
         ),
         (
-            "records",
-            |node| {
-                known(&mut node.records).push("10.77.0.1".parse().unwrap());
-            },
-            "an earlier release left the node record of 10.77.0.1:3260: `iscsiadm --logoutall` ends etcd's session by it",
-        ),
-        (
             "session-timeout",
             |node| known(&mut node.sessions)[0].session.recovery_timeout = Some(5),
             "waits 5 s",
@@ -390,7 +383,6 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
     }
     let blind = Node {
         sessions: unknown(),
-        records: unknown(),
         lun: unknown(),
         record: unknown(),
         local: unknown(),

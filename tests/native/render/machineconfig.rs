@@ -48,6 +48,8 @@ fn every_file_arrives_byte_for_byte() {
         ("etcd-lun-health.timer", None),
         ("etcd-lun-lost.service", None),
         ("etcd-lun-path@.target", None),
+        ("etcd-lun-portals.socket", None),
+        ("etcd-lun-portals@.service", None),
         ("etcd-lun-program-fetch.service", None),
         ("etcd-lun-program.service", None),
         ("etcd-lun-selinux.service", None),

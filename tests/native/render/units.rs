@@ -21,7 +21,7 @@ fn systemd_takes_them() {
                     wrote.into_iter().partition(|path| path.ends_with("/50-etcd-lun.conf"));
                 assert_eq!(
                     (paths.len(), drop_ins.len()),
-                    (9, if runtime == "systemd" { 5 } else { 4 }),
+                    (11, if runtime == "systemd" { 5 } else { 4 }),
                     "{out}"
                 );
                 for path in &paths {

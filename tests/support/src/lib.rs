@@ -68,7 +68,6 @@ pub fn with_device(mut node: Node) -> Node {
     node.initiator =
         Initiator { name: Fact::Unknown(why.into()), multipathd_active: Fact::Unknown(why.into()) };
     node.sessions = Fact::Unknown(why.into());
-    node.records = Fact::Unknown(why.into());
     if matches!(node.lun, Fact::Known(LunView::NoSession)) {
         node.lun = Fact::Known(LunView::NotAttached);
     }
@@ -340,7 +339,6 @@ pub fn node() -> Node {
         in_host_namespace: Fact::Known(true),
         initiator: Initiator { name: Fact::Known(None), multipathd_active: Fact::Known(false) },
         sessions: Fact::Known(Vec::new()),
-        records: Fact::Known(Vec::new()),
         answering: Vec::new(),
         lun: Fact::Known(LunView::NoSession),
         record: Fact::Known(None),

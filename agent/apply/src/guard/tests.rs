@@ -170,7 +170,8 @@ impl Node {
             joined_host_namespace: false,
         };
         let (secrets, mut silent) = (Secrets::default(), Silent);
-        let door = hands::Door::of(&self.host, &self.config).unwrap();
+        let hands = Box::new(hands::Direct::by_hand(&self.config));
+        let door = hands::Door::to(&self.host, hands::Requester::Person, hands);
         let run = Run::new(&door, &self.config, &secrets, &identity, &mut silent);
         guard(&run).map_err(|error| format!("{error:#}"))
     }

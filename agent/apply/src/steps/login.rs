@@ -6,12 +6,12 @@ use config::{Discovery, record_settings};
 use hands::{Door, Request, Requester};
 use host::{
     Host,
-    iscsi::{self, IscsiError},
+    iscsi::{self, Announced, IscsiError},
 };
 use node::{ISCSID, ISCSID_SOCKET, layout::RUNTIME_DIR};
 use plan::step::LogIn;
 use std::time::{Duration, Instant};
-use terms::{ChapAlg, ErrorName, Iqn, Named, Portal, Session, Span, fail};
+use terms::{AbsPath, ChapAlg, ErrorName, Iqn, Named, Portal, Session, Span, fail};
 use unit::HANDS_DIR;
 
 /// The settings of node records that neither the config nor the credentials determine.
@@ -36,8 +36,6 @@ const SETTINGS: &[(&str, &str)] = &[
 
 /// How long one login may take: two attempts of 10 s, and the time that iscsid needs itself.
 const LOGIN_LIMIT: Duration = Duration::from_secs(45);
-/// How long a portal may take to answer a discovery.
-const DISCOVERY_LIMIT: Duration = Duration::from_secs(30);
 /// The pause between two rounds over all portals.
 const PAUSE: Duration = Duration::from_secs(3);
 
@@ -50,7 +48,7 @@ pub fn log_out(run: &Run<'_>, sid: u32) -> anyhow::Result<String> {
     guard::session_is_free(run.host, sid)?;
     if let Some(iscsi) = run.config.backing.iscsi() {
         // iscsiadm reads the interface of a session that it ends.
-        use_interface(run, &iscsi.initiator)?;
+        use_own_database(run, &iscsi.initiator)?;
     }
     iscsi::log_out(run.host, sid).map_err(cures::iscsi)?;
     Ok(format!("session {sid} is gone"))
@@ -64,27 +62,23 @@ pub fn set_timeout(door: &Door<'_>, sid: u32, replacement: Span) -> anyhow::Resu
     Ok(format!("session {sid} keeps writes waiting for {replacement}"))
 }
 
-/// Where interface and node records of this run are. Those of a run that is not confined are where the service can change nothing:
-/// it could make links there, and iscsiadm follows them.
-fn own_directory(run: &Run<'_>) -> &'static str {
-    match run.door.requester {
+/// Where the database of this run is. That of a run that is not confined is where the service can change nothing.
+fn own_place(run: &Run<'_>) -> anyhow::Result<AbsPath> {
+    let directory = match run.door.requester {
         Requester::Service => RUNTIME_DIR,
         Requester::Person => HANDS_DIR,
-    }
+    };
+    Ok(format!("{directory}/iscsi").parse()?)
 }
 
-fn use_interface(run: &Run<'_>, initiator: &Iqn) -> anyhow::Result<()> {
-    iscsi::use_interface(run.host, own_directory(run), initiator)
-        .context("making open-iscsi's interface for this run")
+fn use_own_database(run: &Run<'_>, initiator: &Iqn) -> anyhow::Result<()> {
+    iscsi::use_own_database(run.host, &own_place(run)?, initiator, || run.door.records())
+        .context("keeping open-iscsi's records to this run")
 }
 
 fn make_ready(run: &Run<'_>, step: &LogIn) -> anyhow::Result<()> {
     ready_iscsid(run.door)?;
-    iscsi::clear_stale_lock(run.host).context("clearing the database lock of a run that was killed")?;
-    use_interface(run, &step.initiator)?;
-    let discovery = (step.portals.as_slice(), run.secrets.discovery.as_ref());
-    iscsi::use_own_records(run.host, own_directory(run), &step.target, SETTINGS, discovery)
-        .context("keeping open-iscsi's records to this run")
+    use_own_database(run, &step.initiator)
 }
 
 /// Tries all portals, in rounds, while the failures may pass and time is left. One portal that works is enough.
@@ -202,7 +196,7 @@ pub(super) fn attempt(
         .collect();
     let logins = iscsi::log_in(run.host, &step.target, &ready, LOGIN_LIMIT);
     // No session needs its record any more, and the records hold the secrets.
-    iscsi::drop_own_records(run.host, own_directory(run))
+    iscsi::drop_own_records(run.host, &own_place(run)?)
         .context("removing the node records of this log-in")?;
     let mut logins = logins.into_iter();
     let results = prepared.into_iter().filter_map(|result| match result {
@@ -224,15 +218,13 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
     let tpgt = match step.discovery {
         Discovery::Static => None,
         Discovery::SendTargets => {
-            let found = iscsi::discover(run.host, portal, run.secrets.discovery.as_ref(), DISCOVERY_LIMIT)?;
-            let ours: Vec<_> =
-                found.targets.iter().filter(|one| one.target == step.target.as_str()).collect();
-            // A target may report portals that this node can't reach, and it reports addresses where the config has
-            // names. So only the portals of the config are used, and the report only gives their portal group.
-            let here = ours.iter().find(|one| one.portal.as_ref() == Some(portal)).or(ours.first());
-            match here {
-                Some(one) => one.tpgt,
-                None => return Err(IscsiError::not_announced(portal, &step.target, &found)),
+            match run.door.discover(portal, &step.initiator, run.secrets.discovery.as_ref()) {
+                // The units may be those of an earlier release. Whether the target is there, the log-in says too.
+                Err(error @ IscsiError::NotAsked { .. }) => {
+                    tracing::warn!("{error}; logging in without that");
+                    None
+                }
+                found => tag_of(step, portal, &found?)?,
             }
         }
     };
@@ -245,6 +237,18 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
         .collect();
     let settings = iscsi::Settings { fixed: SETTINGS, of_config: &of_config };
     iscsi::write_record(run.host, &step.target, portal, tpgt, settings, run.secrets.session.as_ref())
+}
+
+/// The portal group tag of the target, if the portal has announced both.
+///
+/// A target may report portals that this node can't reach, and it reports addresses where the config has names. So only the portals
+/// of the config are used, and the report only gives their portal group.
+fn tag_of(step: &LogIn, portal: &Portal, found: &Announced) -> Result<Option<u16>, IscsiError> {
+    let ours: Vec<_> = found.targets.iter().filter(|one| one.target == step.target.as_str()).collect();
+    match ours.iter().find(|one| one.portal.as_ref() == Some(portal)).or(ours.first()) {
+        Some(one) => Ok(one.tpgt),
+        None => Err(IscsiError::not_announced(portal, &step.target, found)),
+    }
 }
 
 /// Makes sure that iscsid's socket listens. The socket stays failed if someone ran iscsiadm before there was an

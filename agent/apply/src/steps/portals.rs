@@ -1,10 +1,10 @@
-//! Paths of portals that the config does not name, and node records that an earlier release left.
+//! Paths of portals that the config does not name.
 
 use crate::{context::Run, guard};
-use host::{Host, block, iscsi, multipath};
+use host::{Host, block, multipath};
 use plan::step::{AddPath, RemovePath};
 use std::time::{Duration, Instant};
-use terms::{Iqn, Portal, fail};
+use terms::fail;
 
 /// How long the kernel may take to gain or let go of a path. multipathd gives the map a new table at once, or when its queue is
 /// empty.
@@ -37,10 +37,4 @@ fn await_path(host: &Host, map: &str, path: &str, held: bool) -> anyhow::Result<
         host.pause(Duration::from_millis(100))?;
     }
     Ok(())
-}
-
-/// Deletes a record of ours. A session at its portal stays: the kernel and iscsid have what they need of it.
-pub fn delete_record(host: &Host, target: &Iqn, portal: &Portal) -> anyhow::Result<String> {
-    iscsi::delete_record(host, target, portal)?;
-    Ok(format!("the record of {portal} is gone"))
 }

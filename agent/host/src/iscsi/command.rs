@@ -18,8 +18,13 @@ pub(super) fn iscsiadm(
 ) -> Result<Output, IscsiError> {
     let what = Invocation::new(Tool::Iscsiadm, args.iter().copied()).limit(limit);
     let output = host.run(&what).map_err(|source| IscsiError::Exec { doing: doing.to_owned(), source })?;
+    ended(doing, &output, chap).map(|()| output)
+}
+
+/// Any exit code but 0 is an error.
+pub(super) fn ended(doing: &str, output: &Output, chap: Option<&Chap>) -> Result<(), IscsiError> {
     match IscsiExit::from_code(output.code) {
-        None => Ok(output),
-        Some(exit) => Err(IscsiError::exit(doing, exit, &output, chap)),
+        None => Ok(()),
+        Some(exit) => Err(IscsiError::exit(doing, exit, output, chap)),
     }
 }

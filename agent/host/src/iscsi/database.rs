@@ -7,126 +7,46 @@
 //! ```
 //!
 //! A record is `key = value` lines between `# BEGIN RECORD` and `# END RECORD` (`idbm_print`,
-//! usr/idbm.c). iscsiadm writes it in place and without fsync, so a power cut can leave it empty;
-//! iscsiadm then neither uses nor removes it.
+//! usr/idbm.c).
 
-use super::lock::DatabaseLock;
-use crate::{Host, root::absent_is_none, root::at};
-use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt},
-};
+use crate::{Host, root::absent_is_none};
+use std::{fs, io, os::unix::fs::MetadataExt as _};
 use terms::{AbsPath, Chap, ChapAlg, Iqn, Portal};
 
 /// The possible directories of the database. Each build of open-iscsi uses one of them. The first is that of upstream,
 /// RHEL, and Debian from 13 on; the second that of earlier Debian releases.
 pub(super) const DATABASES: [&str; 2] = ["/var/lib/iscsi", "/etc/iscsi"];
 
-pub(super) const END: &str = "# END RECORD";
+const END: &str = "# END RECORD";
 
-/// A record's file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RecordFile {
-    /// The directory of all records of its kind in this database: `nodes` or `send_targets`.
-    kind: AbsPath,
-    pub(super) path: AbsPath,
-}
-
-impl RecordFile {
-    /// True for a record that was made without a portal group tag: there is one for all interfaces.
-    pub(super) fn is_without_tag(&self) -> bool {
-        self.path.name().contains(',')
-    }
-
-    /// The link that iscsiadm makes to a node record of a portal with a tag, unless discovery found it: of its place and
-    /// its interface (`setup_disc_to_node_link`, usr/idbm.c).
-    pub(super) fn link(&self) -> Option<AbsPath> {
-        let (portal, interface) = (self.path.parent(), self.path.name());
-        let name = format!("{},{},{interface}", portal.parent().name(), portal.name());
-        (!self.is_without_tag()).then(|| self.kind.parent().join("static").join(&name))
-    }
-
-    /// The interface of a node record; none if the record has to say it, and is absent or incomplete.
-    pub(super) fn interface<'a>(&'a self, text: Option<&'a str>) -> Option<&'a str> {
-        if !self.is_without_tag() {
-            return Some(self.path.name());
-        }
-        text?.lines().find_map(|line| line.strip_prefix("iface.iscsi_ifacename = "))
-    }
-}
-
-/// The files of the node records of a target at a portal. There are several if interfaces are bound.
-pub(super) fn node_files(host: &Host, target: &Iqn, portal: &Portal) -> io::Result<Vec<RecordFile>> {
-    one_database(host, "nodes", |nodes| {
-        let mut files = Vec::new();
-        let dir = nodes.join(target.as_str());
-        for name in entries(host, &dir, portal)? {
-            let path = dir.join(&name);
-            if name.split(',').count() == 2 {
+/// The files of the node records of a target at a portal.
+pub(super) fn node_files(host: &Host, target: &Iqn, portal: &Portal) -> io::Result<Vec<AbsPath>> {
+    let mut files = Vec::new();
+    for nodes in directories(host, "nodes")? {
+        for path in entries(host, &nodes.join(target.as_str()), portal)? {
+            if path.name().split(',').count() == 2 {
                 files.push(path);
             } else {
                 files.extend(host.root.list(path.as_path())?.iter().map(|name| path.join(name)));
             }
         }
-        Ok(files)
-    })
-}
-
-/// The portals that there are node records of, of any interface. A name that is no portal's is not one of ours.
-pub(super) fn node_portals(host: &Host, target: &Iqn) -> io::Result<Vec<Portal>> {
-    let mut portals = Vec::new();
-    for nodes in directories(host, "nodes")? {
-        let dir = nodes.join(target.as_str());
-        for name in host.root.list_opt(dir.as_path())?.unwrap_or_default() {
-            let mut parts = name.split(',');
-            let (address, port) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
-            portals.extend(format!("{host}:{port}").parse::<Portal>());
-        }
     }
-    Ok(portals)
+    Ok(files)
 }
 
 /// The file of the SendTargets record of a portal.
-pub(super) fn discovery_file(host: &Host, portal: &Portal) -> io::Result<Option<RecordFile>> {
-    let files = one_database(host, "send_targets", |dir| {
-        let mut files = Vec::new();
-        for name in entries(host, dir, portal)? {
-            let path = dir.join(&name).join("st_config");
-            if host.root.mode(path.as_path())?.is_some() {
-                files.push(path);
-            }
+pub(super) fn discovery_file(host: &Host, portal: &Portal) -> io::Result<Option<AbsPath>> {
+    for dir in directories(host, "send_targets")? {
+        if let Some(path) = entries(host, &dir, portal)?.first() {
+            return Ok(Some(path.join("st_config")));
         }
-        Ok(files)
-    })?;
-    Ok(files.into_iter().next())
-}
-
-/// Looks in all databases. Only one of them may have records, because nothing shows which one iscsiadm uses.
-fn one_database(
-    host: &Host,
-    kind: &str,
-    look: impl Fn(&AbsPath) -> io::Result<Vec<AbsPath>>,
-) -> io::Result<Vec<RecordFile>> {
-    let mut found: Vec<RecordFile> = Vec::new();
-    for kind in directories(host, kind)? {
-        let paths = look(&kind)?;
-        if let (Some(one), Some(other)) = (found.first(), paths.first()) {
-            return Err(io::Error::other(format!(
-                "both {} and {other} exist; remove the one that this node's open-iscsi doesn't use",
-                one.path
-            )));
-        }
-        let with = |path| RecordFile { kind: kind.clone(), path };
-        found.extend(paths.into_iter().map(with));
     }
-    Ok(found)
+    Ok(None)
 }
 
 /// The directories of records of a kind, each once: one database may be a link to the other, and this process's own directory may
 /// be mounted over both.
-fn directories(host: &Host, kind: &str) -> io::Result<Vec<AbsPath>> {
+pub(super) fn directories(host: &Host, kind: &str) -> io::Result<Vec<AbsPath>> {
     let mut found = Vec::new();
     let mut seen = Vec::new();
     for text in DATABASES {
@@ -141,68 +61,28 @@ fn directories(host: &Host, kind: &str) -> io::Result<Vec<AbsPath>> {
     Ok(found)
 }
 
-/// The names in `dir` that belong to a portal.
-fn entries(host: &Host, dir: &AbsPath, portal: &Portal) -> io::Result<Vec<String>> {
+/// What belongs to a portal in `dir`.
+fn entries(host: &Host, dir: &AbsPath, portal: &Portal) -> io::Result<Vec<AbsPath>> {
     let mut names = host.root.list_opt(dir.as_path())?.unwrap_or_default();
     names.retain(|name| {
         let mut parts = name.split(',');
         let (address, port) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         port.parse() == Ok(portal.port()) && portal.is_host(address)
     });
-    Ok(names)
+    Ok(names.iter().map(|name| dir.join(name)).collect())
 }
 
-impl DatabaseLock {
-    /// The text of a record; none if it is absent, or incomplete after a power cut.
-    pub(super) fn read(&self, host: &Host, file: &RecordFile) -> io::Result<Option<String>> {
-        let text = host.root.read_opt(file.path.as_path())?;
-        Ok(text.filter(|text| text.lines().any(|line| line == END)))
-    }
-
-    /// Replaces the text of a record, atomically. The temporary file is at the top of the records of its kind: next to the
-    /// record, iscsiadm would read it as another record, and farther up the node records may be on another filesystem
-    /// ([`super::use_own_records`]).
-    pub(super) fn replace(&self, host: &Host, file: &RecordFile, text: &str) -> io::Result<()> {
-        let temporary = host.root.locate(file.kind.join(".etcd-lun.new").as_path());
-        let target = host.root.locate(file.path.as_path());
-        let attempt = || -> io::Result<()> {
-            absent_is_none(fs::remove_file(&temporary))?;
-            let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-            new.write_all(text.as_bytes())?;
-            new.sync_all()?;
-            fs::rename(&temporary, &target)?;
-            File::open(host.root.locate(file.path.parent().as_path()))?.sync_all()
-        };
-        attempt().map_err(|error| at(file.path.as_path(), &error))
-    }
-
-    /// Removes a record, and the directories that it leaves empty: those of its portal and its target.
-    pub(super) fn remove(&self, host: &Host, file: &RecordFile) -> io::Result<()> {
-        host.root.remove(file.path.as_path())?;
-        let mut dir = file.path.parent();
-        while dir != file.kind {
-            match fs::remove_dir(host.root.locate(dir.as_path())) {
-                // In /etc/iscsi the confined service may remove no directory. The record is what counts.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::PermissionDenied
-                    ) =>
-                {
-                    return Ok(());
-                }
-                Err(error) => return Err(at(dir.as_path(), &error)),
-                Ok(()) => dir = dir.parent(),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// True if a record has all these settings, and there are any.
-pub(super) fn has_all(text: &str, settings: &[(&str, &str)]) -> bool {
-    let has = |(key, value): &(&str, &str)| text.lines().any(|line| line == format!("{key} = {value}"));
-    !settings.is_empty() && settings.iter().all(has)
+/// Gives a record these credentials and no others. Returns the text that it had, or none if that is incomplete.
+pub(super) fn set_credentials(
+    host: &Host,
+    record: &AbsPath,
+    which: Credentials,
+    chap: Option<&Chap>,
+) -> io::Result<Option<String>> {
+    let text = host.root.read(record.as_path())?;
+    let Some(new) = with_chap(&text, which, chap) else { return Ok(None) };
+    fs::write(host.root.locate(record.as_path()), new)?;
+    Ok(Some(text))
 }
 
 /// Which credentials of a record.
@@ -217,7 +97,7 @@ pub(super) enum Credentials {
 /// The record with these credentials and no others. Without credentials, this node doesn't authenticate itself to the
 /// target. None if `text` has no end line. The new lines are where iscsiadm would write them. Without algorithms those in
 /// the record stay.
-pub(super) fn with_chap(text: &str, which: Credentials, chap: Option<&Chap>) -> Option<String> {
+fn with_chap(text: &str, which: Credentials, chap: Option<&Chap>) -> Option<String> {
     let prefix = match which {
         Credentials::Session => "node.session.auth.",
         Credentials::Discovery => "discovery.sendtargets.auth.",
@@ -273,7 +153,7 @@ const CREDENTIALS: [&str; 7] = [
 mod tests {
     use super::*;
     use crate::iscsi::tests::Fixture;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
     use terms::Secret;
 
     fn chap(mutual: bool) -> Chap {
@@ -342,45 +222,37 @@ mod tests {
                 ("10.0.0.2", vec![]),
             ] {
                 let files = node_files(&fixture.host, &target, &portal.parse().unwrap()).unwrap();
-                let found: Vec<_> = files.iter().map(|file| file.path.as_str().to_owned()).collect();
+                let found: Vec<_> = files.iter().map(|file| file.as_str().to_owned()).collect();
                 let wanted: Vec<_> = paths.iter().map(|path| format!("{nodes}/{path}")).collect();
                 assert_eq!(found, wanted, "{portal}");
-                assert!(files.iter().all(|file| file.kind.parent().as_str() == database));
             }
         }
     }
 
+    /// Where open-iscsi was never used, nothing shows which database it has, and both get this process's own directory.
     #[test]
-    fn two_databases_are_one_or_an_error() {
+    fn two_databases_may_be_one() {
         let target: Iqn = "iqn.2024-02.com.example:etcd".parse().unwrap();
-        let portal: Portal = "10.0.0.1".parse().unwrap();
         let fixture = Fixture::new("two");
         fixture.file(&format!("/var/lib/iscsi/nodes/{target}/10.0.0.1,3260"), PLAIN);
         fs::create_dir_all(fixture.host.root.locate("/etc")).unwrap();
         symlink("../var/lib/iscsi", fixture.host.root.locate("/etc/iscsi")).unwrap();
-        assert_eq!(node_files(&fixture.host, &target, &portal).unwrap().len(), 1);
-        fs::remove_file(fixture.host.root.locate("/etc/iscsi")).unwrap();
-        fixture.file(&format!("/etc/iscsi/nodes/{target}/10.0.0.1,3260"), PLAIN);
-        let error = node_files(&fixture.host, &target, &portal).unwrap_err().to_string();
-        assert!(error.starts_with("both /var/lib/iscsi/nodes/"), "{error}");
+        assert_eq!(node_files(&fixture.host, &target, &"10.0.0.1".parse().unwrap()).unwrap().len(), 1);
     }
 
     #[test]
-    fn replaces_and_removes_without_a_trace() {
-        let fixture = Fixture::new("replace");
+    fn credentials_of_a_record() {
+        let fixture = Fixture::new("credentials");
         let host = &fixture.host;
-        let dir = "/var/lib/iscsi/send_targets/10.0.0.1,3260";
-        fixture.file(&format!("{dir}/st_config"), PLAIN);
+        fixture.file("/var/lib/iscsi/send_targets/10.0.0.1,3260/st_config", PLAIN);
         let file = discovery_file(host, &"10.0.0.1".parse().unwrap()).unwrap().unwrap();
-        let lock = DatabaseLock::take(host).unwrap();
-        lock.replace(host, &file, ONE_WAY).unwrap();
-        assert_eq!(lock.read(host, &file).unwrap().unwrap(), ONE_WAY);
-        assert_eq!(host.root.list(dir).unwrap(), ["st_config"]);
-        assert_eq!(host.root.list("/var/lib/iscsi").unwrap(), ["send_targets"]);
-        let mode = fs::metadata(host.root.locate(file.path.as_path())).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        lock.remove(host, &file).unwrap();
-        assert_eq!(discovery_file(host, &"10.0.0.1".parse().unwrap()).unwrap(), None);
-        assert_eq!(host.root.list("/var/lib/iscsi/send_targets").unwrap(), [""; 0]);
+        let old = set_credentials(host, &file, Credentials::Session, Some(&chap(false))).unwrap();
+        assert_eq!(
+            (old.as_deref(), host.root.read(file.as_path()).unwrap().as_str()),
+            (Some(PLAIN), ONE_WAY)
+        );
+        fixture.file(file.as_str(), "# BEGIN RECORD 2.1.8\n");
+        assert_eq!(set_credentials(host, &file, Credentials::Session, Some(&chap(false))).unwrap(), None);
+        assert_eq!(discovery_file(host, &"10.0.0.2".parse().unwrap()).unwrap(), None);
     }
 }

@@ -7,11 +7,11 @@
 
 use super::{
     DATABASE_LIMIT, IscsiError, IscsiExit,
-    database::{Credentials, discovery_file, with_chap},
+    command::ended,
+    database::{Credentials, discovery_file, set_credentials},
     iscsiadm,
-    lock::DatabaseLock,
 };
-use crate::Host;
+use crate::{Host, Invocation, Output, Tool};
 use std::{collections::BTreeSet, io, net::Ipv6Addr, time::Duration};
 use terms::{Chap, INTERFACE, Iqn, Portal};
 
@@ -54,66 +54,53 @@ pub struct Announced {
     pub skipped: Vec<String>,
 }
 
-/// Asks a portal for its targets, with the initiator name of our interface ([`super::use_interface`]), and with these
-/// credentials or without any. If there are no targets, the list is empty.
+/// Asks a portal for its targets, with the initiator name of our interface, and with these credentials or without
+/// any. Returns how iscsiadm ended: [`announced`] reads that. iscsiadm asks the kernel for the handle of its transport, which needs
+/// `CAP_SYS_ADMIN` (`show_transport_handle`, drivers/scsi/scsi_transport_iscsi.c).
 ///
 /// `-o nonpersistent` makes no node records, but it uses the portal's discovery record (`exec_discover`, usr/iscsiadm.c). The
 /// secret is written into that record, so that it is no argument of a program. The record is of this discovery only, where
-/// nobody else sees it ([`super::use_own_records`]), and goes afterwards.
-pub fn discover(
-    host: &Host,
-    portal: &Portal,
-    chap: Option<&Chap>,
-    limit: Duration,
-) -> Result<Announced, IscsiError> {
-    let doing = format!("asking {portal} for its targets");
+/// nobody else sees it ([`super::use_own_database`]).
+pub fn ask(host: &Host, portal: &Portal, chap: Option<&Chap>, limit: Duration) -> Result<Output, IscsiError> {
+    let doing = of(portal);
     let text = portal.to_string();
-    let run = |args: &[&str], limit| {
-        let args = [&["-m", "discoverydb", "-t", "sendtargets", "-p", &text], args].concat();
-        iscsiadm(host, &doing, &args, limit, chap)
-    };
+    let of_portal = ["-m", "discoverydb", "-t", "sendtargets", "-p", &text];
     let io = IscsiError::io(&doing);
-    run(&["-o", "new"], DATABASE_LIMIT)?;
-    set_credentials(host, portal, chap).map_err(&io)?;
-    let answer = match run(&["-I", INTERFACE, "-D", "-o", "nonpersistent"], limit) {
-        Ok(output) => Ok(parse_discovered(&output.stdout)),
+    iscsiadm(host, &doing, &[&of_portal[..], &["-o", "new"]].concat(), DATABASE_LIMIT, chap)?;
+    let absent =
+        || io::Error::other("iscsiadm has made no complete discovery record in /var/lib/iscsi or /etc/iscsi");
+    let record = discovery_file(host, portal).and_then(|file| file.ok_or_else(absent)).map_err(&io)?;
+    set_credentials(host, &record, Credentials::Discovery, chap)
+        .and_then(|text| text.ok_or_else(absent))
+        .map_err(&io)?;
+    let asks = [&of_portal[..], &["-I", INTERFACE, "-D", "-o", "nonpersistent"]].concat();
+    let what = Invocation::new(Tool::Iscsiadm, asks);
+    host.run(&what.limit(limit)).map_err(|source| IscsiError::Exec { doing: doing.clone(), source })
+}
+
+/// The targets that a portal has announced, from how iscsiadm ended. If there are none, the list is empty.
+pub fn announced(portal: &Portal, output: &Output, chap: Option<&Chap>) -> Result<Announced, IscsiError> {
+    let found = match ended(&of(portal), output, chap) {
+        Ok(()) => Ok(parse_discovered(&output.stdout)),
         // iscsiadm has this exit code for a portal without targets (usr/discovery.c, `setup_portal`).
         Err(IscsiError::Exit { exit: IscsiExit::NothingFound, said, .. }) if said.contains(NO_ADDRESS) => {
             Err(IscsiError::Unresolved { portal: portal.clone(), said })
         }
         Err(IscsiError::Exit { exit: IscsiExit::NothingFound, .. }) => Ok(Announced::default()),
         Err(error) => Err(error),
-    };
-    // Not `-o delete`: that removes all node records of this portal too.
-    let removed = remove(host, portal).map_err(&io);
-    let found = answer?;
-    removed?;
+    }?;
     for line in &found.skipped {
         tracing::debug!("{portal} announces {line}, which is skipped");
     }
     Ok(found)
 }
 
+fn of(portal: &Portal) -> String {
+    format!("asking {portal} for its targets")
+}
+
 /// iscsiadm's message for a portal with a name that it cannot resolve.
 const NO_ADDRESS: &str = "cannot resolve host name";
-
-fn set_credentials(host: &Host, portal: &Portal, chap: Option<&Chap>) -> io::Result<()> {
-    let lock = DatabaseLock::take(host)?;
-    let absent =
-        || io::Error::other("iscsiadm has made no complete discovery record in /var/lib/iscsi or /etc/iscsi");
-    let file = discovery_file(host, portal)?.ok_or_else(absent)?;
-    let text = lock.read(host, &file)?.ok_or_else(absent)?;
-    let new = with_chap(&text, Credentials::Discovery, chap).ok_or_else(absent)?;
-    if new == text { Ok(()) } else { lock.replace(host, &file, &new) }
-}
-
-fn remove(host: &Host, portal: &Portal) -> io::Result<()> {
-    let lock = DatabaseLock::take(host)?;
-    match discovery_file(host, portal)? {
-        Some(file) => lock.remove(host, &file),
-        None => Ok(()),
-    }
-}
 
 /// Parses `HOST:PORT,TAG NAME` lines. Of a target the name and the tag are needed, and not its address: only the portals of the
 /// config are used.
@@ -222,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_goes_whatever_the_answer_is() {
+    fn the_secret_is_in_the_record_whatever_the_answer_is() {
         let chap = Chap::new("disco".into(), Secret::new("secretsecret1".into()), None).unwrap();
         let text = "# BEGIN RECORD 2.1.8\ndiscovery.sendtargets.address = 10.0.0.1\n\
             discovery.sendtargets.auth.authmethod = None\n# END RECORD\n";
@@ -241,7 +228,9 @@ mod tests {
                 .on(&asks, code, stdout, stderr);
             let calls = transcript.calls();
             let fixture = Fixture::with("disc", transcript);
-            let result = discover(&fixture.host, &"10.0.0.1".parse().unwrap(), Some(&chap), LIMIT);
+            let portal = "10.0.0.1".parse().unwrap();
+            let output = ask(&fixture.host, &portal, Some(&chap), LIMIT).unwrap();
+            let result = announced(&portal, &output, Some(&chap));
             match code {
                 24 => assert!(!result.unwrap_err().is_transient()),
                 _ if stderr == no_address => {
@@ -253,7 +242,7 @@ mod tests {
                 }
                 code => assert_eq!(result.unwrap().targets.len(), usize::from(code == 0)),
             }
-            assert_eq!(fixture.host.root.read_opt(path).unwrap(), None);
+            assert!(fixture.host.root.read(path).unwrap().contains("password = secretsecret1\n"));
             assert_eq!(calls.borrow().len(), 2);
         }
     }

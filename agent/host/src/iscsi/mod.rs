@@ -1,7 +1,7 @@
 //! The initiator of this node: open-iscsi's records and verbs, and the kernel's sessions.
 //!
 //! Sessions are read from sysfs. iscsiadm does everything for which it has a command, except setting CHAP secrets: it
-//! takes these only on its command line. So we write them into its records, under its own lock (see [`write_record`]).
+//! takes these only on its command line. So we write them into its records (see [`write_record`]).
 //!
 //! Paths in comments (usr/idbm.c) are those of open-iscsi's repository after 2.1.11. This module was tested with 2.1.8
 //! and 2.1.11.
@@ -12,22 +12,20 @@ mod database;
 mod discovery;
 mod exit;
 mod initiator;
-mod leftover;
-mod lock;
 mod login;
+mod others;
 mod own;
 mod record;
 mod session;
 
 pub use daemon::keeps_sessions_in_use;
 pub use database::CHAP_ALGS;
-pub use discovery::{Announced, Discovered, discover, parse_discovered};
+pub use discovery::{Announced, Discovered, announced, ask, parse_discovered};
 pub use exit::{IscsiError, IscsiExit};
 pub use initiator::{initiator_name, set_initiator_name};
-pub use leftover::{delete_record, recorded, recorded_by_others};
-pub use lock::clear_stale_lock;
 pub use login::{LogIn, log_in, log_out};
-pub use own::{drop_own_records, use_interface, use_own_records};
+pub use others::recorded;
+pub use own::{drop_own_records, fill_database, use_own_database};
 pub use record::{Record, Settings, record, write_record};
 pub use session::{scan, sessions, sessions_of, set_recovery_timeout};
 

@@ -1,7 +1,8 @@
-//! The directories of open-iscsi's database that this process's iscsiadm has of its own.
+//! The database of open-iscsi's that this process's iscsiadm has of its own.
 //!
-//! Each is in a directory below `/run` that the caller names, and is mounted over the one of the database in this process's mount namespace only. So nothing is
-//! left to clean up, every other program sees what it saw before, and nothing of it is ever on a disk.
+//! It is a filesystem in memory, and is mounted over the node's database in this process's mount namespace only, the lock included.
+//! So nothing is left to clean up, every other program sees what it saw before, no secret is ever on a disk, and no link that
+//! iscsiadm makes is where another program follows it.
 //!
 //! `ifaces` has the interface that gives our sessions an initiator name of their own. An interface is a file
 //! `ifaces/NAME`. iscsiadm copies its values into each node record that is made for it, and discovers with its initiator
@@ -10,67 +11,75 @@
 //! (`idbm_bind_ifaces_to_nodes`, usr/idbm.c). A CSI driver that discovers its own target would then log in with our name.
 //!
 //! `nodes` has the node record of a log-in, with its CHAP secrets, and `static` a link to it. Only the log-in needs it:
-//! iscsid gets a copy (`iscsid.c`, `mgmt_ipc_session_login`). With a record that others see, others end or change our
-//! session ([`super::leftover`] says how).
+//! iscsid gets a copy (`iscsid.c`, `mgmt_ipc_session_login`), and an iscsid that was restarted takes what the kernel has
+//! (usr/iscsid.c, `sync_session`). With a record that others see, others end or change our session ([`super::recorded`] says how).
 //!
-//! `send_targets` has the record of a discovery, with its CHAP secrets. So a run that is killed meanwhile leaves none on a disk, and
-//! a record of others for the same portal is neither used nor changed.
+//! `send_targets` has the record of a discovery, with its CHAP secrets.
 
-use super::{
-    database::DATABASES,
-    leftover::{delete_discoveries, delete_records, recorded},
-};
+use super::database::DATABASES;
 use crate::{Host, namespace, root::absent_is_none, root::at};
 use rustix::{
+    fd::OwnedFd,
     fs::CWD,
     mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
 };
 use std::{fs, io, os::unix::fs::MetadataExt as _, path::Path};
-use terms::{AbsPath, Chap, INTERFACE, Iqn, Portal};
+use terms::{AbsPath, INTERFACE, Iqn};
 
 /// The interfaces.
 const IFACES: &str = "ifaces";
 /// The node records, iscsiadm's links to those that discovery did not find, and the records of discoveries.
 const RECORDS: [&str; 3] = ["nodes", "static", "send_targets"];
+/// The directories of a database.
+const PARTS: [&str; 4] = [RECORDS[0], RECORDS[1], RECORDS[2], IFACES];
+/// Where open-iscsi has the lock of its database (`LOCK_DIR`, usr/initiator.h), which has the name `iscsi` here.
+const LOCKS: &str = "/run/lock";
+/// Our directory in its place.
+const LOCK: &str = "lock";
 
-/// Makes our interface, with this initiator name, for every iscsiadm that this process runs. The process must be in a
-/// mount namespace of its own, whose mounts don't propagate.
-pub fn use_interface(host: &Host, ours: &str, initiator: &Iqn) -> io::Result<()> {
-    check_namespace(host)?;
-    write(host, ours, initiator)?;
-    cover(host, ours, IFACES)
-}
-
-/// Has every iscsiadm that this process runs keep its records where no other program sees them. First deletes our records of
-/// the target that an earlier release left in the database of all, and those of discoveries at these portals with these
-/// credentials. The process must be in a mount namespace of its own, whose mounts don't propagate.
-pub fn use_own_records(
+/// Gives every iscsiadm that this process runs a database of its own, with our interface, which has this initiator name. `make` makes
+/// a filesystem in memory, which is mounted at `place`. The process must be in a mount namespace of its own, whose mounts don't
+/// propagate.
+pub fn use_own_database(
     host: &Host,
-    ours: &str,
-    target: &Iqn,
-    settings: &[(&str, &str)],
-    (portals, discovery): (&[Portal], Option<&Chap>),
+    place: &AbsPath,
+    initiator: &Iqn,
+    make: impl FnOnce() -> io::Result<OwnedFd>,
 ) -> io::Result<()> {
-    check_namespace(host)?;
-    delete_records(host, target, settings)?;
-    delete_discoveries(host, target, portals, discovery)?;
-    for name in RECORDS {
-        host.root.make_dir(format!("{ours}/{name}"), 0o700)?;
-        cover(host, ours, name)?;
+    if namespace::is_in_namespace_of_pid1(host)? {
+        return Err(io::Error::other("this process is not in a mount namespace of its own"));
     }
-    drop_own_records(host, ours)?;
-    match recorded(host, target)?.as_slice() {
-        [] => Ok(()),
-        [portal, ..] => Err(io::Error::other(format!("the record of {portal} is still there"))),
+    host.root.make_dir(place.as_path(), 0o700)?;
+    let ours = host.root.locate(place.as_path());
+    if metadata(&ours)?.dev() == metadata(&host.root.locate(place.parent().as_path()))?.dev() {
+        mount_on(&make()?, &ours)?;
     }
+    for name in PARTS.into_iter().chain([LOCK]) {
+        host.root.make_dir(place.join(name).as_path(), 0o700)?;
+    }
+    fs::write(ours.join(IFACES).join(INTERFACE), text(initiator))?;
+    for (name, onto) in databases(host)? {
+        cover(&ours.join(name), &host.root.locate(onto.as_path()))?;
+    }
+    cover(&ours.join(LOCK), &host.root.locate(LOCKS))
 }
 
-/// Removes the records of this process's log-ins and discoveries, and those that a killed run left.
-pub fn drop_own_records(host: &Host, ours: &str) -> io::Result<()> {
+/// Writes our interface, with this initiator name, into the node's database, which is of this process only, and empty.
+pub fn fill_database(host: &Host, initiator: &Iqn) -> io::Result<()> {
+    for database in DATABASES {
+        let dir = format!("{database}/{IFACES}");
+        host.root.make_dir(&dir, 0o700)?;
+        fs::write(host.root.locate(&dir).join(INTERFACE), text(initiator))?;
+    }
+    Ok(())
+}
+
+/// Removes the records of this process's log-ins and discoveries.
+pub fn drop_own_records(host: &Host, place: &AbsPath) -> io::Result<()> {
     for name in RECORDS {
-        let dir = format!("{ours}/{name}");
-        for name in host.root.list_opt(&dir)?.unwrap_or_default() {
-            let path = host.root.locate(&dir).join(name);
+        let dir = place.join(name);
+        for name in host.root.list_opt(dir.as_path())?.unwrap_or_default() {
+            let path = host.root.locate(dir.as_path()).join(name);
             let is_dir = absent_is_none(fs::symlink_metadata(&path))?.is_some_and(|found| found.is_dir());
             let removed = if is_dir { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             absent_is_none(removed).map_err(|error| at(&path, &error))?;
@@ -79,39 +88,25 @@ pub fn drop_own_records(host: &Host, ours: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn check_namespace(host: &Host) -> io::Result<()> {
-    if namespace::is_in_namespace_of_pid1(host)? {
-        return Err(io::Error::other("this process is not in a mount namespace of its own"));
+/// Mounts our directory over one that iscsiadm may use, unless an earlier log-in of this run has done it.
+fn cover(ours: &Path, onto: &Path) -> io::Result<()> {
+    let (one, other) = (metadata(ours)?, metadata(onto)?);
+    if (one.dev(), one.ino()) == (other.dev(), other.ino()) {
+        return Ok(());
     }
-    Ok(())
+    mount_on(&open_tree(CWD, ours, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)?, onto)
 }
 
-/// Mounts our directory of this name over each that iscsiadm may use.
-fn cover(host: &Host, directory: &str, name: &str) -> io::Result<()> {
-    let ours = host.root.locate(format!("{directory}/{name}"));
-    for place in places(host, name)? {
-        let onto = host.root.locate(place.as_path());
-        let (one, other) = (metadata(&ours)?, metadata(&onto)?);
-        if (one.dev(), one.ino()) == (other.dev(), other.ino()) {
-            continue; // mounted by an earlier login of this run
-        }
-        // Not mount(2), by which a filesystem could be mounted too: the service may not call it.
-        let (clone, whole) = (OpenTreeFlags::OPEN_TREE_CLONE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
-        let bound = open_tree(CWD, &ours, clone | OpenTreeFlags::OPEN_TREE_CLOEXEC);
-        let done = bound.and_then(|bound| move_mount(&bound, "", CWD, &onto, whole));
-        done.map_err(|errno| io::Error::other(format!("mounting {} on {place}: {errno}", ours.display())))?;
-    }
-    Ok(())
+// Not mount(2), by which a filesystem could be mounted too: the service may not call it.
+fn mount_on(mount: &OwnedFd, onto: &Path) -> io::Result<()> {
+    let done = move_mount(mount, "", CWD, onto, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
+    done.map_err(|errno| {
+        io::Error::other(format!("mounting open-iscsi's records on {}: {errno}", onto.display()))
+    })
 }
 
 fn metadata(path: &Path) -> io::Result<fs::Metadata> {
     fs::metadata(path).map_err(|error| at(path, &error))
-}
-
-fn write(host: &Host, ours: &str, initiator: &Iqn) -> io::Result<()> {
-    host.root.make_dir(format!("{ours}/{IFACES}"), 0o700)?;
-    let file: AbsPath = format!("{ours}/{IFACES}/{INTERFACE}").parse().map_err(io::Error::other)?;
-    host.root.write_durably(&file, &text(initiator), 0o600)
 }
 
 fn text(initiator: &Iqn) -> String {
@@ -121,39 +116,39 @@ fn text(initiator: &Iqn) -> String {
     )
 }
 
-/// The directories of this name. Nothing shows which database iscsiadm uses, so those of all. Where open-iscsi has not
-/// made its own yet, this makes it: in the usual database if that exists, otherwise in each possible one. `/etc/iscsi`
-/// alone shows nothing, because every open-iscsi has its config there; its interfaces or records do.
-fn places(host: &Host, name: &str) -> io::Result<Vec<AbsPath>> {
+/// What is covered, and by which of our directories. Nothing shows which database iscsiadm uses, so those of all. Where open-iscsi
+/// has none yet, this makes the usual one, and as far as it may the other. `/etc/iscsi` alone shows nothing, because every
+/// open-iscsi has its config there; its interfaces or records do.
+fn databases(host: &Host) -> io::Result<Vec<(&'static str, AbsPath)>> {
+    let parsed = |text: &str| text.parse::<AbsPath>().map_err(io::Error::other);
+    let (usual, other) = (parsed(DATABASES[0])?, parsed(DATABASES[1])?);
     let exists = |path: &AbsPath| host.root.mode(path.as_path()).map(|mode| mode.is_some());
-    let databases = DATABASES.map(|text| text.parse::<AbsPath>().map_err(io::Error::other));
-    let mut found: Vec<AbsPath> = Vec::new();
-    let mut possible: Vec<AbsPath> = Vec::new();
-    for (database, is_usual) in databases.into_iter().zip([true, false]) {
-        let database = database?;
-        let is_there = exists(&database)?;
-        let mut is_used = is_usual && is_there;
-        for part in [IFACES].into_iter().chain(RECORDS) {
-            is_used |= exists(&database.join(part))?;
-        }
-        if is_used {
-            found.push(database.join(name));
-        } else if is_usual || is_there {
-            possible.push(database.join(name));
-        }
+    let parts = PARTS.map(|part| (part, other.join(part)));
+    let mut is_used = false;
+    for (_, path) in &parts {
+        is_used |= exists(path)?;
     }
-    let mut made = Vec::new();
-    for place in if found.is_empty() { possible } else { found } {
-        match host.root.make_dir(place.as_path(), 0o700) {
-            // The confined service may make no directory in /etc/iscsi. Where it is confined, the usual database is the right one.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !made.is_empty() => {}
-            done => {
-                done?;
-                made.push(place);
+    let is_new = !is_used && !exists(&usual)?;
+    if is_new {
+        host.root.make_dir(usual.as_path(), 0o700)?;
+    }
+    let mut found = Vec::new();
+    if exists(&usual)? {
+        found.push(("", usual));
+    }
+    if is_used || is_new && exists(&other)? {
+        for (part, path) in parts {
+            match host.root.make_dir(path.as_path(), 0o700) {
+                // The confined service may make no directory there. Where it is confined, the usual database is the right one.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_new => {}
+                done => {
+                    done?;
+                    found.push((part, path));
+                }
             }
         }
     }
-    Ok(made)
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -161,71 +156,56 @@ mod tests {
     use super::*;
     use crate::iscsi::tests::Fixture;
 
-    const OURS: &str = "/run/etcd-lun";
-
     #[test]
-    fn file_of_the_interface() {
-        let fixture = Fixture::new("interface");
-        let host = &fixture.host;
-        for name in ["iqn.1994-05.com.redhat:master0", "iqn.1994-05.com.redhat:master1"] {
-            write(host, OURS, &name.parse().unwrap()).unwrap();
-            let text = host.root.read(format!("{OURS}/ifaces/{INTERFACE}")).unwrap();
-            assert!(text.contains(&format!("\niface.initiatorname = {name}\n")), "{text}");
-        }
-        assert_eq!(host.root.list(format!("{OURS}/ifaces")).unwrap(), [INTERFACE]);
+    fn text_of_the_interface() {
+        let text = text(&"iqn.1994-05.com.redhat:master0".parse().unwrap());
+        assert!(text.contains("\niface.initiatorname = iqn.1994-05.com.redhat:master0\n"), "{text}");
     }
 
     #[test]
     fn directories_of_the_database() {
-        for name in ["ifaces", "nodes", "static", "send_targets"] {
-            let shown = |host: &Host| -> Vec<String> {
-                let strip = |place: &AbsPath| place.to_string().strip_suffix(name).unwrap().to_owned();
-                places(host, name).unwrap().iter().map(strip).collect()
-            };
-            let fixture = Fixture::new("places-none");
-            assert_eq!(shown(&fixture.host), ["/var/lib/iscsi/"]);
-            // RHEL: the config is in /etc, the database in /var.
-            let fixture = Fixture::new("places-rhel");
-            fixture.file("/etc/iscsi/iscsid.conf", "");
-            fs::create_dir_all(fixture.host.root.locate("/var/lib/iscsi/ifaces")).unwrap();
-            assert_eq!(shown(&fixture.host), ["/var/lib/iscsi/"]);
-            // RHEL and Debian from 13 on, before the first use of open-iscsi.
-            let fixture = Fixture::new("places-unused");
-            fixture.file("/etc/iscsi/iscsid.conf", "");
-            fs::create_dir_all(fixture.host.root.locate("/var/lib/iscsi")).unwrap();
-            assert_eq!(shown(&fixture.host), ["/var/lib/iscsi/"]);
-            // Debian before 13, before the first use. Its iscsiadm knows no interface of another directory.
-            let fixture = Fixture::new("places-debian-unused");
-            fixture.file("/etc/iscsi/iscsid.conf", "");
-            assert_eq!(shown(&fixture.host), ["/var/lib/iscsi/", "/etc/iscsi/"]);
-            assert!(fixture.host.root.locate(format!("/etc/iscsi/{name}")).is_dir());
-            // Debian before 13, with one of the directories only.
-            for used in ["ifaces/iface.example", "nodes/iqn.2024-02.com.example:other/10.0.0.1,3260"] {
-                let fixture = Fixture::new("places-debian");
-                fixture.file(&format!("/etc/iscsi/{used}"), "");
-                assert_eq!(shown(&fixture.host), ["/etc/iscsi/"]);
-            }
+        let shown = |host: &Host| -> Vec<String> {
+            databases(host).unwrap().iter().map(|(_, path)| path.to_string()).collect()
+        };
+        let parts = PARTS.map(|part| format!("/etc/iscsi/{part}"));
+        let usual = || vec!["/var/lib/iscsi".to_owned()];
+        let fixture = Fixture::new("places-none");
+        assert_eq!(shown(&fixture.host), usual());
+        // RHEL and Debian from 13 on: the config is in /etc, the database in /var.
+        let fixture = Fixture::new("places-rhel");
+        fixture.file("/etc/iscsi/iscsid.conf", "");
+        fs::create_dir_all(fixture.host.root.locate("/var/lib/iscsi")).unwrap();
+        assert_eq!(shown(&fixture.host), usual());
+        // Debian before 13, before the first use. Its iscsiadm knows no interface of another directory.
+        let fixture = Fixture::new("places-debian-unused");
+        fixture.file("/etc/iscsi/iscsid.conf", "");
+        assert_eq!(shown(&fixture.host), [usual(), parts.to_vec()].concat());
+        // Debian before 13, with one of the directories only.
+        for used in ["ifaces/iface.example", "nodes/iqn.2024-02.com.example:other/10.0.0.1,3260"] {
+            let fixture = Fixture::new("places-debian");
+            fixture.file(&format!("/etc/iscsi/{used}"), "");
+            assert_eq!(shown(&fixture.host), parts);
         }
     }
 
     #[test]
     fn records_of_log_ins_are_dropped_and_nothing_else() {
         let fixture = Fixture::new("drop");
-        let host = &fixture.host;
-        drop_own_records(host, OURS).unwrap();
-        fixture.file("/run/etcd-lun/nodes/iqn.2024-02.com.example:etcd/10.0.0.1,3260,1/etcd-lun", "secret");
-        fixture.file("/run/etcd-lun/nodes/.etcd-lun.new", "secret");
-        fixture.file("/run/etcd-lun/send_targets/10.0.0.1,3260/st_config", "secret");
-        fs::create_dir_all(host.root.locate("/run/etcd-lun/static")).unwrap();
-        std::os::unix::fs::symlink("nowhere", host.root.locate("/run/etcd-lun/static/link")).unwrap();
-        fixture.file("/run/etcd-lun/health.json", "");
-        fixture.file("/var/lib/iscsi/nodes/iqn.2024-02.com.example:etcd/10.0.0.1,3260,1/default", "others");
-        drop_own_records(host, OURS).unwrap();
+        let (host, place) = (&fixture.host, "/run/etcd-lun/iscsi".parse().unwrap());
+        drop_own_records(host, &place).unwrap();
+        fixture.file(
+            "/run/etcd-lun/iscsi/nodes/iqn.2024-02.com.example:etcd/10.0.0.1,3260,1/etcd-lun",
+            "secret",
+        );
+        fixture.file("/run/etcd-lun/iscsi/send_targets/10.0.0.1,3260/st_config", "secret");
+        fs::create_dir_all(host.root.locate("/run/etcd-lun/iscsi/static")).unwrap();
+        std::os::unix::fs::symlink("nowhere", host.root.locate("/run/etcd-lun/iscsi/static/link")).unwrap();
+        fixture.file("/run/etcd-lun/iscsi/ifaces/etcd-lun", "");
+        drop_own_records(host, &place).unwrap();
         for name in RECORDS {
-            assert_eq!(host.root.list(format!("{OURS}/{name}")).unwrap(), [""; 0]);
+            assert_eq!(host.root.list(place.join(name).as_path()).unwrap(), [""; 0]);
         }
-        assert_eq!(host.root.list(OURS).unwrap(), ["health.json", "nodes", "send_targets", "static"]);
-        assert_eq!(host.root.list("/var/lib/iscsi/nodes").unwrap().len(), 1);
+        assert_eq!(host.root.list("/run/etcd-lun/iscsi/ifaces").unwrap().len(), 1);
     }
 
     #[test]
@@ -237,15 +217,9 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::os::unix::fs::symlink("mnt:[1]", path).unwrap();
         }
-        let record = "/var/lib/iscsi/nodes/iqn.2024-02.com.example:etcd/10.0.0.1,3260,1/etcd-lun";
-        fixture.file(record, "");
-        let target = "iqn.2024-02.com.example:etcd".parse().unwrap();
-        for error in [
-            use_interface(host, OURS, &"iqn.1994-05.com.redhat:master0".parse().unwrap()).unwrap_err(),
-            use_own_records(host, OURS, &target, &[], (&[], None)).unwrap_err(),
-        ] {
-            assert!(error.to_string().contains("mount namespace of its own"), "{error}");
-        }
-        assert!(host.root.mode(record).unwrap().is_some());
+        let (place, initiator) = ("/run/etcd-lun/iscsi".parse().unwrap(), "iqn.1994-05.com.redhat:master0");
+        let make = || panic!("nothing is made for it");
+        let error = use_own_database(host, &place, &initiator.parse().unwrap(), make).unwrap_err();
+        assert!(error.to_string().contains("mount namespace of its own"), "{error}");
     }
 }

@@ -2,10 +2,8 @@
 
 use super::{
     DATABASE_LIMIT, IscsiError, IscsiExit,
-    database::{CHAP_ALGS, Credentials, DATABASES, node_files, with_chap},
+    database::{CHAP_ALGS, Credentials, DATABASES, node_files, set_credentials},
     iscsiadm,
-    leftover::delete_record,
-    lock::DatabaseLock,
 };
 use crate::Host;
 use std::collections::BTreeMap;
@@ -71,9 +69,9 @@ pub struct Settings<'a> {
 
 /// Makes our interface's record of a target at a portal anew, with these settings and exactly these credentials. So a
 /// setting that is no longer in the config has open-iscsi's default again. `tpgt` is the portal group tag, if discovery
-/// reported one. The record is for the next log-in of this process only ([`super::use_own_records`]).
+/// reported one. The record is for the next log-in of this process only ([`super::use_own_database`]).
 ///
-/// The secret is never an argument of a program. It is written into the record's file, under open-iscsi's lock.
+/// The secret is never an argument of a program. It is written into the record's file.
 /// iscsiadm does the same: every `-o update` reads that file and rewrites it (`idbm_node_set_param`, usr/idbm.c), and
 /// every login reads it.
 pub fn write_record(
@@ -94,35 +92,22 @@ pub fn write_record(
         let node = ["-m", "node", "-T", target.as_str(), "-p", address, "-I", INTERFACE, "-o"];
         iscsiadm(host, &doing, &[&node, args].concat(), DATABASE_LIMIT, chap)
     };
-    // Taking the lock also removes one that a killed run left, for which iscsiadm would wait.
-    delete_record(host, target, portal).map_err(IscsiError::io(&doing))?;
     let tag = tpgt.map(|tpgt| format!(",{tpgt}")).unwrap_or_default();
     run(&format!("{portal}{tag}"), &["new"])?;
     if !all.is_empty() {
         let pairs = all.iter().flat_map(|(name, value)| ["-n", name, "-v", value]);
         run(&portal.to_string(), &std::iter::once("update").chain(pairs).collect::<Vec<_>>())?;
     }
-    let lock = DatabaseLock::take(host).map_err(IscsiError::io(&doing))?;
-    let mut written = false;
-    for file in node_files(host, target, portal).map_err(IscsiError::io(&doing))? {
-        let text = lock.read(host, &file).map_err(IscsiError::io(&doing))?;
-        if file.interface(text.as_deref()) != Some(INTERFACE) {
-            continue;
-        }
-        if let Some(alg) = unknown_alg(text.as_deref().unwrap_or_default(), &all) {
-            return Err(IscsiError::UnknownAlg { doing, alg: alg.to_owned(), file: file.path.clone() });
-        }
-        let new = text.as_deref().and_then(|text| with_chap(text, Credentials::Session, chap));
-        let new = new.ok_or_else(|| unexpected(format!("{}, an incomplete record", file.path)))?;
-        if Some(&new) != text.as_ref() {
-            lock.replace(host, &file, &new).map_err(IscsiError::io(&doing))?;
-        }
-        written = true;
+    let files = node_files(host, target, portal).map_err(IscsiError::io(&doing))?;
+    let Some(file) = files.first() else {
+        return Err(unexpected(format!("no record in {} after iscsiadm made it", DATABASES.join(" or "))));
+    };
+    let text = set_credentials(host, file, Credentials::Session, chap).map_err(IscsiError::io(&doing))?;
+    let text = text.ok_or_else(|| unexpected(format!("{file}, an incomplete record")))?;
+    match unknown_alg(&text, &all) {
+        Some(alg) => Err(IscsiError::UnknownAlg { doing, alg: alg.to_owned(), file: file.clone() }),
+        None => Ok(()),
     }
-    if written {
-        return Ok(());
-    }
-    Err(unexpected(format!("no such record in {} after iscsiadm made it", DATABASES.join(" or "))))
 }
 
 /// An algorithm of the settings that isn't in the record: iscsiadm ignores names that it doesn't know, with exit code 0
@@ -234,33 +219,16 @@ mod tests {
     }
 
     #[test]
-    fn records_of_others_stay() {
-        let (target, portal, chap) = terms();
-        let (fixture, _) = fixture("others");
-        // A CSI driver's record of the same target; ours, cut short.
-        let others = STORED.replace("etcd-lun", "default");
-        let default = format!("{}/10.0.0.1,3260,1/default", dir());
-        fixture.file(&default, &others);
-        fixture.file(&format!("{}/10.0.0.1,3260,2/etcd-lun", dir()), "# BEGIN RECORD 2.1.8\nnode.na");
-        write_record(&fixture.host, &target, &portal, Some(1), SETTINGS, Some(&chap)).unwrap();
-        assert_eq!(fixture.host.root.read(&default).unwrap(), others);
-        assert_eq!(fixture.host.root.list(dir()).unwrap(), ["10.0.0.1,3260,1"]);
-    }
-
-    #[test]
-    fn broken_record_is_made_anew_and_a_missing_one_is_an_error() {
+    fn a_missing_record_is_an_error() {
         let (target, portal, _) = terms();
         let transcript = Transcript::default().on(NEW, 0, "", "").on(UPDATE, 0, "", "");
-        let fixture = Fixture::with("broken", transcript);
-        let path = format!("/etc/iscsi/nodes/{TARGET}/10.0.0.1,3260,1/etcd-lun");
-        fixture.file(&path, "# BEGIN RECORD 2.1.8\nnode.name = iqn.20");
+        let fixture = Fixture::with("missing", transcript);
         // This iscsiadm keeps its records in a directory that we don't know.
         let error = write_record(&fixture.host, &target, &portal, Some(1), SETTINGS, None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "writing the record of iqn.2024-02.com.example:etcd at 10.0.0.1:3260: found no such record in \
+            "writing the record of iqn.2024-02.com.example:etcd at 10.0.0.1:3260: found no record in \
              /var/lib/iscsi or /etc/iscsi after iscsiadm made it"
         );
-        assert_eq!(fixture.host.root.read_opt(&path).unwrap(), None);
     }
 }

@@ -15,7 +15,7 @@ pub use words::Phase;
 use node::authority::{Record, Stamp};
 use schemars::JsonSchema;
 use serde::Serialize;
-use terms::{AbsPath, Bytes, DiskLink, FsUuid, Iqn, Portal, Span, Wwid};
+use terms::{AbsPath, Bytes, DiskLink, FsUuid, Iqn, Span, Wwid};
 
 /// One act of `apply` or `rollback`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -193,13 +193,6 @@ pub enum NodeStep {
         /// How long.
         #[serde(rename = "replacement_seconds")]
         replacement: Span,
-    },
-    /// Deletes the node record of a portal that an earlier release left. A session that was made by it stays.
-    DeleteRecord {
-        /// The target.
-        target: Iqn,
-        /// The portal.
-        portal: Portal,
     },
     /// Tells multipathd to take a path out of the map, because its session is to end. Another path works.
     RemovePath(RemovePath),

@@ -114,7 +114,6 @@ impl NodeStep {
             Self::LogOut { .. } => about("log-out", Phase::Commit, false),
             Self::LogIn(_) => about("log-in", Phase::Commit, false),
             Self::SetTimeout { .. } => about("set-timeout", Phase::Starting, false),
-            Self::DeleteRecord { .. } => about("delete-record", Phase::Commit, false),
             Self::RemovePath(_) => about("remove-path", Phase::Commit, false),
             Self::AddPath(_) => about("add-path", Phase::Commit, false),
             Self::AttachLun(_) => about("attach-lun", Phase::Commit, false),
@@ -298,9 +297,6 @@ impl fmt::Display for NodeStep {
                     f,
                     "set session {sid} to keep writes waiting for {replacement} when the target is gone"
                 )
-            }
-            Self::DeleteRecord { portal, .. } => {
-                write!(f, "delete the node record of {portal}, which no session needs; the session stays")
             }
             Self::RemovePath(RemovePath { map, path, sid }) => write!(
                 f,

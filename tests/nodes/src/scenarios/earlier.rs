@@ -45,13 +45,6 @@ fn of_a_migrated_node(stage: &mut Stage, program: &Path) -> Result<()> {
     }
     super::health::is_well(stage)?;
     stage.node.ok("etcdctl put update/after yes")?;
-    // The new units beside the program of before: the registry is away, or the update was taken back half way.
-    stage.node.ok(&format!("mv {PROGRAM} {PROGRAM}.new"))?;
-    stage.node.copy_in(program, PROGRAM, 0o755)?;
-    boot(stage)?;
-    stage.node.ok(&format!("etcdctl put update/beside yes; mv {PROGRAM}.new {PROGRAM}"))?;
-    boot(stage)?;
-    stage.has_kept("update/beside")?;
     let rollback = stage.agent("rollback")?;
     if rollback.code != 0 {
         bail!("the rollback should have succeeded: {rollback}");

@@ -181,10 +181,10 @@ fn has_digests(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Reads our node record again and again: it is there only while a log-in runs.
+/// Reads our node record again and again: it is there only while a log-in runs, and only that run sees it.
 fn watch_algs(stage: &Stage) -> Result<()> {
     let watch = "rm -f /run/algs; systemd-run --quiet --unit=algs sh -c \
-        'while :; do grep -h chap_algs /run/etcd-lun*/nodes/*/*/etcd-lun >>/run/algs; sleep 0.05; done'";
+        'while :; do grep -hs chap_algs /proc/[0-9]*/root/run/etcd-lun*/iscsi/nodes/*/*/etcd-lun >>/run/algs; sleep 0.05; done'";
     stage.node.ok(watch).map(drop)
 }
 

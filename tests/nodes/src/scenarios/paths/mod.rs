@@ -136,12 +136,11 @@ fn as_promised(what: &str, waited: &Waited, promise: Duration) -> Result<()> {
 }
 
 /// The checks of `health` that this storage is about. Others may find an emulated node slow.
-const OURS: [&str; 10] = [
+const OURS: [&str; 9] = [
     "record",
     "session",
     "portals",
     "paths",
-    "records",
     "session-timeout",
     "device-writable",
     "write-cache",

@@ -66,6 +66,19 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     ),
     ("read another process's memory", "open(my $f, '<', '/proc/1/mem')", ["ptrace", "process", "init_t"]),
     ("make a file in /run", "open(my $f, '>', '/run/bed-misuse')", ["create", "file", "var_run_t"]),
+    // An unconfined program of a person's could follow it.
+    (
+        "make a link",
+        "symlink('/etc/shadow', '/run/etcd-lun/bed-misuse')",
+        ["create", "lnk_file", "etcd_lun_var_run_t"],
+    ),
+    (
+        "change open-iscsi's records",
+        "open(my $f, '>', '/var/lib/iscsi/bed-misuse')",
+        ["write", "dir", "iscsi_var_lib_t"],
+    ),
+    // With a connection it would be an initiator of its own.
+    ("connect to a portal", "connect_to(3260)", ["create", "tcp_socket", "etcd_lun_t"]),
     ("connect to udev", "connects('/run/udev/control')", ["write", "sock_file", "udev_"]),
     ("read the system's disk", "open(my $f, '<', '/dev/vda')", ["read", "blk_file", "fixed_disk_device_t"]),
     (
@@ -80,7 +93,7 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
         ["write", "dir", "etcd_lun_hands_run_t"],
     ),
     ("load a kernel module", "init_module()", ["sys_module", "capability", "etcd_lun_t"]),
-    ("connect to a web port", "connect_to(80)", ["name_connect", "tcp_socket", "http_port_t"]),
+    ("connect to a web port", "connect_to(80)", ["create", "tcp_socket", "etcd_lun_t"]),
     // Of these the kernel asks no other right than that to an ioctl. A filesystem that has no such request says ENOTTY (25).
     (
         "set an attribute by a file's handle",
@@ -102,6 +115,16 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
     // The process belongs to another user. So the kernel denies the capability before it checks the right to
     // signal the domain.
     ("end etcd", "kill('TERM', pid_of('etcd')) == 1", ["kill", "capability", "etcd_lun_t"]),
+];
+
+/// What makes or changes a mount, tried in the sandbox of the service's unit. The kernel would begin with most of it before it asks
+/// SELinux, and of some it would not ask.
+const CALLS: &[(&str, &str)] = &[
+    ("mount a filesystem", "mount_on('/run/etcd-lun')"),
+    ("open a kind of filesystem", "opens('xfs')"),
+    ("pick a mounted filesystem", "picks('/')"),
+    ("change a mount", "changes('/run/etcd-lun')"),
+    ("make a namespace", "syscall(272, 0x20000) == 0"),
 ];
 
 /// What the hands of the service refuse. Each is a request, and a part of the answer.
@@ -148,6 +171,9 @@ $| = 1;
 sub init_module { my $image = 'x' x 16; syscall(175, $image, 16, $image) == 0 }
 sub mount_on { my ($what, $at, $kind, $data) = ('none', $_[0], 'tmpfs', ''); syscall(165, $what, $at, $kind, 0, $data) == 0 }
 sub mount_lun { my ($what, $at, $data, $kind) = (@_, 'xfs'); syscall(165, $what, $at, $kind, 0, $data) == 0 }
+sub opens { my ($kind) = @_; syscall(430, $kind, 0) >= 0 }
+sub picks { my ($at) = @_; syscall(433, -100, $at, 0) >= 0 }
+sub changes { my ($at, $how) = ($_[0], "\0" x 32); syscall(442, -100, $at, 0, $how, 32) == 0 }
 sub turn_off { open(F, '+<', $_[0]) and defined(syswrite(F, '0')) }
 sub runs { my $pid = fork(); if (!$pid) { exec { $_[0] } $_[0], '--version'; exit(126) } waitpid($pid, 0); $? >> 8 != 126 }
 sub connect_to { socket(S, 2, 1, 0) and connect(S, pack('S n C4 x8', 2, $_[0], TARGET)) }
@@ -248,5 +274,21 @@ pub(super) fn is_denied(node: &Node) -> Result<()> {
         ACTS.len(),
         REFUSED.len()
     );
+    let mut script = HELPERS.to_owned();
+    for (what, call) in CALLS {
+        script += &format!("print((({call}) ? 'WORKED' : 'denied'), qq( {what}: $!\\n));\n");
+    }
+    node.put("/etc/etcd-lun/bed-misuse.pl", 0o644, script.as_bytes())?;
+    let run = node.run("sed 's|^ExecStart=.*|ExecStart=/usr/local/bin/bed-misuse /etc/etcd-lun/bed-misuse.pl|; /^Restart=/d; /^Before=/d' \
+             /etc/systemd/system/etcd-lun.service >/run/systemd/system/bed-sandbox.service
+         systemctl daemon-reload; systemctl start bed-sandbox; journalctl --sync; journalctl -b --no-pager -o cat -u bed-sandbox")?;
+    for (what, _) in CALLS {
+        // From the sandbox, and not from SELinux, whose word is `Permission denied`.
+        if !run.stdout.lines().any(|line| line == format!("denied {what}: Operation not permitted")) {
+            bail!("the service's unit lets it {what}: {run}");
+        }
+    }
+    println!("        {} calls about mounts, which the unit's sandbox refuses", CALLS.len());
+    node.ok("rm /run/systemd/system/bed-sandbox.service; systemctl daemon-reload")?;
     node.ok("rm /usr/local/bin/bed-misuse /etc/etcd-lun/bed-misuse.pl /etc/iscsi/bed-misuse").map(drop)
 }
