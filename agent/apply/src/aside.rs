@@ -15,7 +15,9 @@ use terms::{AbsPath, fail};
 /// Data that is out of date and cannot be put aside, because the disk is full for example, keeps etcd out by the immutable flag of
 /// its database, which needs no block.
 pub fn put_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
-    let Err(error) = exchanged(host, at, aside) else { return Ok(()) };
+    let exchange = |Both { parent, shelf }| inode::exchange(shelf, aside.name(), parent, at.name());
+    let exchanged = prepared(host, at, aside).and_then(|both| Ok(exchange(both)?));
+    let Err(error) = exchanged else { return Ok(()) };
     if aside == Aside::Barred && set_immutable(host, at, true)? {
         let db = node::database(at);
         return Err(error.context(format!(
@@ -33,7 +35,17 @@ fn set_immutable(host: &Host, data: &AbsPath, immutable: bool) -> anyhow::Result
     Ok(true)
 }
 
-fn exchanged(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
+/// Makes what [`put_aside`] exchanges the data directory for, if that holds data: the exchange itself needs no room on the disk.
+pub fn prepare(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
+    let Some(data) = inode::beneath(host, at)? else { return Ok(()) };
+    let names = dir::names(&data)?;
+    match names.is_empty() || is_barred(&data, &names)? {
+        true => Ok(()),
+        false => prepared(host, at, aside).map(drop),
+    }
+}
+
+fn prepared(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<Both> {
     let dir = aside.dir();
     host.root.make_dir_durably(dir, 0o700).with_context(|| format!("making {dir}"))?;
     let Both { parent, shelf } = Both::open(host, at, aside)?;
@@ -48,8 +60,8 @@ fn exchanged(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
         dir::make_file(&place, BAR)?;
     } else if !is_barred(&place, &names)? {
         fail!(NotEmpty, "{} exists already and holds something: move it away", aside.path());
-    } // else left by an interrupted run
-    Ok(inode::exchange(&shelf, &name, &parent, at.name())?)
+    } // else prepared, or left by an interrupted run
+    Ok(Both { parent, shelf })
 }
 
 /// Reverses [`put_aside`].

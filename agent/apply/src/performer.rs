@@ -16,7 +16,7 @@ use hands::looks;
 use host::{block, inode, tree, xfs};
 use node::{
     Etcd, Identity,
-    authority::{Record, Stamp},
+    authority::{Authority, Record, Stamp},
     layout::{NODE, RECORD, STATE},
 };
 use plan::step::{Copy, MountData};
@@ -168,6 +168,11 @@ impl Machine for Run<'_> {
             Effect::Format { format } => return format::format_on_node(self, format),
             Effect::WriteRecord { record } => {
                 self.host.root.make_dir_durably(STATE, 0o700).context("making the state directory")?;
+                // What comes after the commit point must not fail for want of room.
+                if record.authority == Authority::Lun && !record.has_served() && record.announced.is_none() {
+                    let aside = Aside::Retired { generation: record.generation };
+                    aside::prepare(self.host, &record.data_dir, aside).context("nothing is committed")?;
+                }
                 let text = record.to_text()?;
                 self.host
                     .root
@@ -262,3 +267,6 @@ fn root(run: &Run<'_>, of: Place) -> anyhow::Result<OwnedFd> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
