@@ -51,7 +51,8 @@ fn does(other: &str, verb: &str) -> bool {
     other == verb || other.split(' ').next() == Some(verb)
 }
 
-fn describe(run: &RunState) -> String {
+/// Says what a run is, since when it is at work, and at which step.
+pub(super) fn describe(run: &RunState) -> String {
     let mut text = format!(
         "`etcd-lun {}` runs already (process {}), for {}",
         clean(&run.verb),

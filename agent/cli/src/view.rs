@@ -11,13 +11,14 @@ use super::{
 };
 use ::config::Config;
 use anyhow::Context as _;
-use apply::run_file;
+use apply::run_file::{self, RunState};
 use hands::Door;
 use host::{Host, filelock::lock_holders};
 use node::{Node, layout::LOCK};
 use observe::{Asked, Viewpoint};
 use plan::{Goal, Plan};
 use std::path::Path;
+use terms::fail;
 
 /// What `status` prints.
 pub const STATUS: Document<Node> = Document::under("node", "status", "etcd-lun status --json");
@@ -49,21 +50,29 @@ pub(super) fn last_run(host: &Host) -> String {
             format!("`etcd-lun {verb}`, {age} ago: {}", follow::clean(&result.text))
         }
         Some(_) => String::new(),
-        // A run that was killed has left its file, and holds no lock.
-        None if lock_holders(host, LOCK)
-            .is_ok_and(|holders| holders.iter().any(|holder| run.may_be(holder.pid))) =>
-        {
+        None if under_way(host).is_some() => {
             format!("UNDER WAY for {age}: `etcd-lun {verb}`, {}", follow::clean(&run.step))
         }
         None => String::new(),
     }
 }
 
+/// The run that is at work. One that was killed has left its file, and holds no lock.
+fn under_way(host: &Host) -> Option<RunState> {
+    let run = run_file::read(host).ok().flatten().filter(|run| run.result.is_none())?;
+    let holders = lock_holders(host, LOCK).ok()?;
+    holders.iter().any(|holder| run.may_be(holder.pid)).then_some(run)
+}
+
 /// `plan`
 pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
     let opening = if goal == Goal::Local { config::TO_LOOK.or_kept() } else { config::TO_LOOK };
-    let (_, config, node) = look(opening, file, apply::asked(goal))?;
-    let plan = goal.plan(&config, &node)?;
+    let (host, config, node) = look(opening, file, apply::asked(goal))?;
+    let plan = match (goal.plan(&config, &node), under_way(&host)) {
+        // What a run does meanwhile is no reason of the node's.
+        (Err(_), Some(run)) => fail!(AnotherRun, "{}: ask again when it has ended", follow::describe(&run)),
+        (plan, _) => plan?,
+    };
     if output.json {
         return print_json(&PLAN, &plan);
     }

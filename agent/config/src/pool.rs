@@ -164,6 +164,11 @@ impl Pool {
         entry::choose(&self.storage, &self.entries, name, name).is_ok()
     }
 
+    /// True unless the entry for a node with this name says that its etcd stays on its local disk for now.
+    pub fn moves(&self, name: &str) -> bool {
+        entry::choose(&self.storage, &self.entries, name, name).is_ok_and(|(_, entry)| entry.migrate)
+    }
+
     /// The entries of all nodes. Each must be complete. No two may name the same node, or have the same initiator name, by which
     /// a target distinguishes nodes, or the same LUN.
     pub fn nodes(&self) -> Result<Nodes<'_>, ConfigError> {

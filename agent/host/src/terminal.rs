@@ -30,6 +30,11 @@ pub enum Stream {
 /// The texts that are kept while the terminal takes none. A run prints two or three for each step; further ones are lost.
 const KEPT: usize = 1024;
 
+/// Forgets what was typed at the terminal of standard input and was not read (tcflush(3)).
+pub fn discard_input() -> io::Result<()> {
+    Ok(rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?)
+}
+
 /// Returns true if nobody reads any more what a write with this error was for: a pipe's other end is closed, or the terminal
 /// is. The kernel answers a write to a closed terminal with EIO (tty_write() in drivers/tty/tty_io.c), and a file on a
 /// failing disk has the same error.

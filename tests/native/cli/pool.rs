@@ -216,7 +216,13 @@ fn a_node_that_is_not_moved_yet_is_passed_by() {
         "master-1.plan",
         r#"{"version":1,"refused":{"refusal":"migration-off","entry":"x"},"message":"refused [migration-off]: x"}"#,
     );
-    let (code, out, err, calls) = nodes.pool(&["apply", "--yes"]);
+    // The config at the desk says that it moves: the node has not got it.
+    let (code, _, err, calls) = nodes.pool(&["apply", "--yes"]);
+    assert!(code == 1 && err.contains("master-1: the config on the node has `migrate = false`"), "{err}");
+    assert_eq!(moves(&calls), [""; 0]);
+    let held =
+        Nodes::entries().replace("hostname = \"master-1\"", "hostname = \"master-1\"\nmigrate = false");
+    let (code, out, err, calls) = nodes.pool_of(&["apply", "--yes"], &held);
     assert_eq!(code, 0, "{err}");
     assert!(err.contains("master-1: stays on the local disk (`migrate = false`)"), "{err}");
     assert_eq!(out, "Done: 2 nodes moved, 0 nodes had nothing to do, 1 node not moved yet.\n");

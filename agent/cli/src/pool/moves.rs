@@ -8,14 +8,14 @@ use crate::{
 };
 use anyhow::Context as _;
 use clap::Args;
-use host::{Host, via::Via};
+use host::{Host, terminal, via::Via};
 use serde::Deserialize;
 use std::{
     io::{self, IsTerminal as _},
     path::Path,
     time::{Duration, Instant},
 };
-use terms::{Span, fail};
+use terms::{ErrorName, Span, fail};
 
 /// `pool apply`
 #[derive(Debug, Args)]
@@ -42,6 +42,8 @@ enum Intent {
     Nothing,
     /// Its entry says that it stays on the local disk for now.
     Held,
+    /// So says the entry on the node, and not the one of this config.
+    HeldThere,
     /// So many steps, as far as they can be planned.
     Steps(usize),
     /// It refuses for a reason that may pass ([`PASSING_LIMIT`]).
@@ -55,6 +57,7 @@ fn intent(answer: Result<String, String>) -> Intent {
     struct Printed {
         plan: Option<Steps>,
         refused: Option<Refused>,
+        name: Option<String>,
         message: Option<String>,
     }
     /// By its name: a refusal of another version may have other fields.
@@ -84,6 +87,11 @@ fn intent(answer: Result<String, String>) -> Intent {
             ..
         }) => Intent::NotNow(message),
         Ok(Printed { refused: Some(Refused::MigrationOff), .. }) => Intent::Held,
+        Ok(Printed { name: Some(name), message: Some(message), .. })
+            if name == ErrorName::AnotherRun.as_str() =>
+        {
+            Intent::NotNow(message)
+        }
         Ok(Printed { message: Some(message), .. }) => Intent::Cannot(message),
         Ok(Printed { .. }) | Err(_) => Intent::Cannot("it printed no plan".into()),
     }
@@ -132,13 +140,24 @@ pub(crate) fn apply(file: Option<&Path>, options: &ApplyOptions) -> Result<(), E
         ));
     }
     print_err(&format!("Asking {} for their plans.", counted(nodes.len())));
-    let intents = settled_intents(&host, via, &nodes)?;
+    let mut intents = settled_intents(&host, via, &nodes)?;
+    for (node, intent) in nodes.iter().zip(&mut intents) {
+        if *intent == Intent::Held && pool.moves(node) {
+            *intent = Intent::HeldThere;
+        }
+    }
     let mut waiting = Vec::new();
     let mut cannot = Vec::new();
     for (node, intent) in nodes.iter().zip(&intents) {
         match intent {
             Intent::Nothing => print_err(&format!("  {node}: nothing to do")),
             Intent::Held => print_err(&format!("  {node}: stays on the local disk (`migrate = false`)")),
+            Intent::HeldThere => {
+                print_err(&format!(
+                    "  {node}: the config on the node has `migrate = false`, and this one has not: deliver it first"
+                ));
+                cannot.push(node.as_str());
+            }
             Intent::Steps(count) => {
                 print_err(&format!("  {node}: {count} steps, as far as can be planned now"));
                 waiting.push(node);
@@ -202,6 +221,8 @@ impl std::fmt::Display for Progress {
 }
 
 fn is_confirmed(node: &str, before: Progress) -> Result<bool, Exit> {
+    // What was typed before the question is no answer to it.
+    terminal::discard_input().context("preparing to ask")?;
     print_err_part(&format!("Run `etcd-lun apply` on {node} now ({before})? [y/N] "));
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).context("reading the answer")?;
@@ -223,7 +244,7 @@ fn move_one(host: &Host, via: &Via, node: &str, before: Progress) -> Result<(), 
             return Ok(());
         }
         Some(Intent::Cannot(why) | Intent::NotNow(why)) => why,
-        Some(Intent::Steps(_) | Intent::Held) | None => "it is not done there".to_owned(),
+        Some(Intent::Steps(_) | Intent::Held | Intent::HeldThere) | None => "it is not done there".to_owned(),
     };
     fail!(
         PoolStopped,
@@ -284,6 +305,9 @@ mod tests {
         }
         let held = Refusal::MigrationOff { entry: "hostname = \"a\"".into() };
         assert_eq!(said(&printed(held)), Intent::Held);
+        // A run whose terminal has closed goes on.
+        let another = r#"{"version":1,"error":"x","name":"another-run","message":"why"}"#;
+        assert_eq!(said(another), Intent::NotNow("why".into()));
         assert_eq!(said(r#"{"version":1}"#), Intent::Cannot("it printed no plan".into()));
         assert_eq!(intent(Err("gone".into())), Intent::Cannot("no answer: gone".into()));
     }

@@ -11,22 +11,22 @@ const OUTCOME: usize = 11;
 pub(super) fn table(nodes: &[SaidNode]) -> String {
     let mut text = String::new();
     let width = nodes.iter().map(|node| node.node.len()).max().unwrap_or_default().max(OUTCOME);
-    let mut line = |first: &str, rest: &mut dyn Iterator<Item = &str>| {
+    let mut line = |first: &str, rest: &mut dyn Iterator<Item = String>| {
         let cells: String = rest.map(|cell| format!("  {cell:<width$}")).collect();
         let _ = writeln!(text, "{}", format!("{first:<CHECK$}{cells}").trim_end());
     };
     let checks = differing(nodes);
-    line("CHECK", &mut nodes.iter().map(|node| node.node.as_str()));
+    line("CHECK", &mut nodes.iter().map(|node| node.node.clone()));
     for check in &checks {
-        line(check, &mut nodes.iter().map(|node| word(node, check)));
+        line(check, &mut nodes.iter().map(|node| word(node, check).to_owned()));
     }
     let most = nodes.iter().map(|node| node.rows.len()).max().unwrap_or_default();
     if checks.is_empty() {
         let all = if most == 0 { "all checks".to_owned() } else { format!("all {most} checks") };
-        line(&all, &mut nodes.iter().map(|node| answered(node, "ok")));
+        line(&all, &mut nodes.iter().map(|node| rest(node, &checks, most)));
     } else if most > checks.len() {
         let others = format!("{} more", most - checks.len());
-        line(&others, &mut nodes.iter().map(|node| answered(node, "ok")));
+        line(&others, &mut nodes.iter().map(|node| rest(node, &checks, most)));
     }
     for node in nodes {
         for row in node.rows.iter().filter(|row| !row.is_ok()) {
@@ -47,8 +47,15 @@ pub(super) fn table(nodes: &[SaidNode]) -> String {
     text
 }
 
-fn answered<'a>(node: &SaidNode, word: &'a str) -> &'a str {
-    if node.problem.is_some() { "no answer" } else { word }
+/// What a node says of the checks without a row: they are ok, and a node before its migration has fewer.
+fn rest(node: &SaidNode, rows: &[&str], most: usize) -> String {
+    let others = node.rows.iter().filter(|row| !rows.contains(&row.check.as_str())).count();
+    match &node.problem {
+        Some(_) => "no answer".into(),
+        None if node.rows.len() == most => "ok".into(),
+        None if others == 0 => "-".into(),
+        None => format!("{others} of them ok"),
+    }
 }
 
 fn word(node: &SaidNode, check: &str) -> &'static str {
@@ -123,7 +130,7 @@ cluster, as master-0 sees it: 3 of 3 voters are healthy";
         let expected = "CHECK             master-0     master-1     master-2
 session           ok           FOUND        no answer
 mount             ok           CANNOT TELL  no answer
-1 more            ok           ok           no answer
+1 more            ok           -            no answer
 
 master-1, session: there is no session
 master-1, mount: why
