@@ -105,6 +105,9 @@ pub(super) struct Run {
 /// Measures, and prints a verdict. The first directory decides the exit code.
 pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     let sizes = options.sizes();
+    // In a debug pod a path can lead elsewhere after this process has joined PID 1's mount namespace.
+    let named: Vec<_> = options.path.iter().chain(&options.against).collect();
+    let before: Vec<_> = named.iter().map(|path| scratch::filesystem_id(path)).collect();
     let (host, path) = match &options.path {
         Some(path) => {
             let host = config::FOR_ANYBODY.machine()?.host;
@@ -125,6 +128,15 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
             (host, path)
         }
     };
+    for (path, before) in named.iter().zip(before) {
+        if before.is_some() && before != scratch::filesystem_id(path) {
+            fail!(
+                BenchPlace,
+                "{} is another disk in this pod than on the node, whose mounts count: log in by SSH, and mount it there",
+                path.display()
+            );
+        }
+    }
     let mut places = Vec::new();
     for path in std::iter::once(&path).chain(&options.against) {
         places.push(Place::open(&host, path).context("opening a directory to measure")?);

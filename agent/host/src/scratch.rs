@@ -19,8 +19,9 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Write},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -55,6 +56,11 @@ impl Place {
     pub fn space(&self) -> io::Result<Space> {
         staging::space(&self.dir).map_err(|error| at(&self.path, &error))
     }
+}
+
+/// The id of the filesystem that a path leads to, as this process sees it now; none if there is no such path.
+pub fn filesystem_id(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|found| found.dev())
 }
 
 /// How long a write took.
