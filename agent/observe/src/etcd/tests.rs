@@ -3,11 +3,14 @@ use host::{Root, files::Files, transcript::Transcript};
 
 const DATABASE: &str = "var/lib/etcd/member/snap/db";
 const LOG: &str = "var/lib/etcd/member/wal/0.wal";
+/// Debian's etcd has a directory of its own in there.
+const IN_A_CHILD: [&str; 2] =
+    ["var/lib/etcd/default/member/snap/db", "var/lib/etcd/default/member/wal/0.wal"];
 
 /// What an etcd in this group, with these files open, is said to have in another place.
 fn seen(group: &str, open: &[&str], locks: &str) -> Fact<Option<String>> {
     let machine = Files::new("etcd-files");
-    for file in [DATABASE, LOG, "srv/etcd/member/snap/db", "srv/wal/0.wal"] {
+    for file in [DATABASE, LOG, "srv/etcd/member/snap/db", "srv/wal/0.wal"].into_iter().chain(IN_A_CHILD) {
         machine.put(file, "");
     }
     machine.put("proc/locks", locks);
@@ -31,6 +34,7 @@ fn a_database_or_a_log_in_another_place_is_seen() {
             (vec![DATABASE, LOG, "srv/wal/0.wal"], "/srv/wal/0.wal open"),
             (vec![DATABASE, "srv/wal/0.wal"], "/srv/wal/0.wal open"),
             (vec!["srv/etcd/member/snap/db", LOG], "/srv/etcd/member/snap/db open"),
+            (IN_A_CHILD.to_vec(), "/var/lib/etcd/default/member/wal/0.wal open"),
             (vec![LOG], "does not have /var/lib/etcd/member/snap/db open"),
             (vec![DATABASE], "has no log in /var/lib/etcd/member/wal open"),
             (vec![], "does not have /var/lib/etcd/member/snap/db open"),
