@@ -42,6 +42,8 @@ NEEDS = [
     ("a journal with sockets from the initrd", DOMAIN, "kernel_t", "unix_dgram_socket", "sendto"),
     ("starting etcd's unit", HANDS, "etcd_lun_etcd_unit_t", "service", "start status reload"),
     ("a portal with a DNS name", DOMAIN, DOMAIN, "udp_socket", "connect read write"),
+    ("a portal with a DNS name", PORTALS, PORTALS, "udp_socket", "create connect read write"),
+    ("a portal with a DNS name", PORTALS, "etc_t", "file", "getattr open read"),
     ("secrets in credentials", DOMAIN, "ramfs_t", "file", "open read"),
     ("secrets in credentials", DOMAIN, "tmpfs_t", "file", "open read"),
     ("secrets in credentials", DOMAIN, "init_var_run_t", "file", "open read"),

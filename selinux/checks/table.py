@@ -88,6 +88,12 @@ def beyond(policy, found, *allowed):
     return {policy.real(name) or name for name in found} - real
 
 
+def other_ioctls(policy, source, class_):
+    """The types on whose files of a class the source may make other requests than those that are left."""
+    found = policy.ioctl(source, class_).items()
+    return {type_ for type_, numbers in found if numbers is None or numbers - set(IOCTLS[class_])}
+
+
 def of_process(policy):
     """Checks of the domain itself."""
     may, on = policy.may, lambda class_, *permissions: policy.targets(DOMAIN, class_, set(permissions))
@@ -137,11 +143,8 @@ def of_files(policy, base, own):
         yield f"never: access to a file of type {type_}", may(DOMAIN, type_, "file") - {"getattr", "map"}
     yield "never: writing to a disk", on("blk_file", "write", "append")
     yield "never: access to another disk", on("blk_file", "open", "read", "write", "ioctl") - {"etcd_lun_device_t"}
-    for class_, left in IOCTLS.items():
-        found = policy.ioctl(DOMAIN, class_)
-        yield f"never: another ioctl on a {class_}", {
-            type_ for type_, numbers in found.items() if numbers is None or numbers - set(left)
-        }
+    for class_ in IOCTLS:
+        yield f"never: another ioctl on a {class_}", other_ioctls(policy, DOMAIN, class_)
     # `file_type`, for example, would open it to domains that have a right to every file and to no disk.
     disk = policy.real("fixed_disk_device_t")
     yield "never: an attribute of the LUN that other disks do not have", policy.all_of("etcd_lun_device_t") - policy.all_of(disk) - own
@@ -168,11 +171,7 @@ def of_hands(policy, own):
     yield "never: hands that relabel a file", {type_ for class_ in FILES for type_ in on(class_, "relabelto", "relabelfrom")}
     yield "never: hands that mount with another label", on("filesystem", "mount", "remount", "relabelto") - {"etcd_lun_data_t", "etcd_lun_records_t"}
     yield "never: hands that open another disk", on("blk_file", "open", "read", "write", "append", "ioctl") - {"etcd_lun_device_t"}
-    yield "never: hands with another ioctl on a blk_file", {
-        type_
-        for type_, numbers in policy.ioctl(HANDS, "blk_file").items()
-        if numbers is None or numbers - set(IOCTLS["blk_file"])
-    }
+    yield "never: hands with another ioctl on a blk_file", other_ioctls(policy, HANDS, "blk_file")
     yield "never: hands that change a file of ours", (on("file", *WRITE) & own) - {DOMAIN, HANDS}
     # The record says which LUN may be mounted. Behind every other file could be whatever the asking side has made up.
     written = policy.targets(DOMAIN, "file", {"write", "append"}) & policy.targets(DOMAIN, "file", {"open"})
@@ -193,11 +192,7 @@ def of_portals(policy, own):
     )
     yield "never: a disk for who asks portals", on("blk_file", "open", "read", "write", "ioctl")
     for class_ in ["file", "dir", "chr_file"]:
-        yield f"never: another ioctl on a {class_} for who asks portals", {
-            type_
-            for type_, numbers in policy.ioctl(PORTALS, class_).items()
-            if numbers is None or numbers - set(IOCTLS[class_])
-        }
+        yield f"never: another ioctl on a {class_} for who asks portals", other_ioctls(policy, PORTALS, class_)
     yield "never: another port for who asks portals", beyond(policy, on("tcp_socket", "name_connect"), PORTS)
     yield "never: a unit or the bus for who asks portals", on("service", "start", "stop", "reload") | on("dbus", "send_msg")
     yield "never: a session of iscsid's for who asks portals", on("unix_stream_socket", "connectto") & {"iscsid_t", HANDS, DOMAIN}

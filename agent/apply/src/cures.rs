@@ -19,10 +19,7 @@ pub fn iscsi(error: IscsiError) -> anyhow::Error {
             "correct it in `target.portals`, or give the address there: a boot should not wait for a name server",
         ),
         IscsiError::UnknownAlg { .. } => Some("remove it from `target.chap.algs`"),
-        IscsiError::Exec { .. }
-        | IscsiError::Io { .. }
-        | IscsiError::NotAsked { .. }
-        | IscsiError::Unexpected { .. } => None,
+        IscsiError::Exec { .. } | IscsiError::Io { .. } | IscsiError::Unexpected { .. } => None,
     };
     match cure {
         Some(cure) => Explained::new(error, cure).into(),

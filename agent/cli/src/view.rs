@@ -50,28 +50,34 @@ pub(super) fn last_run(host: &Host) -> String {
             format!("`etcd-lun {verb}`, {age} ago: {}", follow::clean(&result.text))
         }
         Some(_) => String::new(),
-        None if under_way(host).is_some() => {
+        None if is_at_work(host, &run) => {
             format!("UNDER WAY for {age}: `etcd-lun {verb}`, {}", follow::clean(&run.step))
         }
         None => String::new(),
     }
 }
 
-/// The run that is at work. One that was killed has left its file, and holds no lock.
-fn under_way(host: &Host) -> Option<RunState> {
-    let run = run_file::read(host).ok().flatten().filter(|run| run.result.is_none())?;
-    let holders = lock_holders(host, LOCK).ok()?;
-    holders.iter().any(|holder| run.may_be(holder.pid)).then_some(run)
+/// True if a run has not ended. One that was killed has left its file, and holds no lock.
+fn is_at_work(host: &Host, run: &RunState) -> bool {
+    run.result.is_none()
+        && lock_holders(host, LOCK).is_ok_and(|holders| holders.iter().any(|holder| run.may_be(holder.pid)))
 }
 
 /// `plan`
 pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
     let opening = if goal == Goal::Local { config::TO_LOOK.or_kept() } else { config::TO_LOOK };
     let (host, config, node) = look(opening, file, apply::asked(goal))?;
-    let plan = match (goal.plan(&config, &node), under_way(&host)) {
-        // What a run does meanwhile is no reason of the node's.
-        (Err(_), Some(run)) => fail!(AnotherRun, "{}: ask again when it has ended", follow::describe(&run)),
-        (plan, _) => plan?,
+    let plan = match goal.plan(&config, &node) {
+        Ok(plan) => plan,
+        Err(refusal) => {
+            // What a run does meanwhile is no reason of the node's.
+            if let Ok(Some(run)) = run_file::read(&host)
+                && is_at_work(&host, &run)
+            {
+                fail!(AnotherRun, "{}: ask again when it has ended", follow::describe(&run));
+            }
+            return Err(refusal.into());
+        }
     };
     if output.json {
         return print_json(&PLAN, &plan);

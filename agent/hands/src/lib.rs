@@ -8,6 +8,8 @@
 //! at what the request is about, and [`Socket`], at which PID 1 starts `etcd-lun hands` in a domain of its own, which is
 //! [`Direct`] there. [`Door::of`] chooses once. So a run by hand passes the same looks as the service does.
 //!
+//! Portals are asked by a third process, which has the network and none of this (`portals`).
+//!
 //! A request has only numbers, names of the kernel, and names of a fixed list of units. The rest (target, data directory, options
 //! of the mount, what runs etcd) stands in the config, or in the hands' unit, which only an administrator writes.
 

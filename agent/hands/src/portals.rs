@@ -2,7 +2,7 @@
 //! node. So the service itself connects to no target: iscsid does, at its log-in.
 
 use super::{Door, Requester};
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use host::{
     Host, Output,
     iscsi::{self, Announced, IscsiError},
@@ -50,11 +50,7 @@ struct Account {
 enum Told {
     Accepts(bool),
     /// The end of iscsiadm.
-    Iscsiadm {
-        code: i32,
-        stdout: String,
-        stderr: String,
-    },
+    Iscsiadm(Output),
 }
 
 impl Account {
@@ -86,29 +82,34 @@ impl Door<'_> {
         }
     }
 
-    /// Asks a portal for its targets. A person's iscsiadm has its records in the database of this process
-    /// ([`iscsi::use_own_database`]).
+    /// Asks a portal for its targets. Returns none where the process for that cannot be asked: the units may be those of an earlier
+    /// release. A person's iscsiadm has its records in the database of this process ([`iscsi::use_own_database`]).
     pub fn discover(
         &self,
         portal: &Portal,
         initiator: &Iqn,
         chap: Option<&Chap>,
-    ) -> Result<Announced, IscsiError> {
+    ) -> Result<Option<Announced>, IscsiError> {
         let output = match self.requester {
             Requester::Person => iscsi::ask(self.host, portal, chap, DISCOVERY_LIMIT)?,
             Requester::Service => {
                 let account = chap.map(Account::of);
                 let discovery = Some(Discovery { initiator: initiator.clone(), account });
-                match self.ask(&Question { portal: portal.clone(), discovery }) {
-                    Ok(Told::Iscsiadm { code, stdout, stderr }) => Output { code, stdout, stderr },
-                    Ok(Told::Accepts(_)) => {
-                        return Err(not_asked(portal, "it has answered another question"));
+                let told = self.ask(&Question { portal: portal.clone(), discovery });
+                let ended = told.and_then(|told| match told {
+                    Told::Iscsiadm(output) => Ok(output),
+                    Told::Accepts(_) => Err(anyhow!("another question was answered")),
+                });
+                match ended {
+                    Ok(output) => output,
+                    Err(error) => {
+                        tracing::warn!("logging in without asking {portal} for its targets: {error:#}");
+                        return Ok(None);
                     }
-                    Err(error) => return Err(not_asked(portal, &format!("{error:#}"))),
                 }
             }
         };
-        iscsi::announced(portal, &output, chap)
+        iscsi::announced(portal, &output, chap).map(Some)
     }
 
     fn ask(&self, question: &Question) -> anyhow::Result<Told> {
@@ -119,10 +120,6 @@ impl Door<'_> {
             serde_json::from_str(&text).context("see `journalctl -u 'etcd-lun-portals@*'`")?;
         told.map_err(anyhow::Error::msg)
     }
-}
-
-fn not_asked(portal: &Portal, said: &str) -> IscsiError {
-    IscsiError::NotAsked { portal: portal.clone(), said: said.to_owned() }
 }
 
 /// Finds out what the text asks for, and answers over the connection. The directories of open-iscsi must be this process's own.
@@ -140,10 +137,11 @@ fn found_out(host: &Host, text: &str) -> anyhow::Result<Told> {
     };
     let chap = account.map(Account::chap).transpose()?;
     iscsi::fill_database(host, &initiator).context("making open-iscsi's interface")?;
-    let Output { code, stdout, stderr } = iscsi::ask(host, &portal, chap.as_ref(), DISCOVERY_LIMIT)?;
+    let mut output = iscsi::ask(host, &portal, chap.as_ref(), DISCOVERY_LIMIT)?;
     // It cannot ask iscsid for its config here, says so, and takes the usual one (`get_config_file`, usr/iscsiadm.c).
-    let stderr: Vec<_> = stderr.lines().filter(|line| !line.contains("IPC socket")).collect();
-    Ok(Told::Iscsiadm { code, stdout, stderr: stderr.join("\n") })
+    let said: Vec<_> = output.stderr.lines().filter(|line| !line.contains("IPC socket")).collect();
+    output.stderr = said.join("\n");
+    Ok(Told::Iscsiadm(output))
 }
 
 #[cfg(test)]
@@ -178,8 +176,8 @@ mod tests {
         });
         let portal: Portal = "10.0.0.1".parse().unwrap();
         let question = serde_json::to_string(&Question { portal: portal.clone(), discovery }).unwrap();
-        let Told::Iscsiadm { code, stdout, stderr } = found_out(&host, &question).unwrap() else { panic!() };
-        let found = iscsi::announced(&portal, &Output { code, stdout, stderr }, Some(&chap)).unwrap();
+        let Told::Iscsiadm(output) = found_out(&host, &question).unwrap() else { panic!() };
+        let found = iscsi::announced(&portal, &output, Some(&chap)).unwrap();
         assert_eq!(found.targets[0].target, "iqn.2024-02.com.example:etcd");
         for (path, has) in [
             ("etc/iscsi/ifaces/etcd-lun", "iface.initiatorname = iqn.1994-05.com.redhat:master0\n"),

@@ -1,5 +1,6 @@
 //! Running the node's own tools: which tools, how, and their results.
 
+use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 use terms::{AbsPath, ErrorName, Named};
 
@@ -146,7 +147,7 @@ impl fmt::Display for Invocation {
 
 /// The result of a program that ended. A code other than 0 is not an error here, because many tools use exit codes as
 /// answers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Output {
     /// Exit code.
     pub code: i32,

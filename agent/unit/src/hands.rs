@@ -21,9 +21,9 @@ pub const HANDS_SERVICE: &str = "etcd-lun-hands@.service";
 /// The socket of the process that asks portals.
 pub const PORTALS_PATH: &str = "/run/etcd-lun-hands/portals";
 /// The unit of that socket.
-pub const PORTALS_SOCKET: &str = "etcd-lun-portals.socket";
+const PORTALS_SOCKET: &str = "etcd-lun-portals.socket";
 /// The service of that process.
-pub const PORTALS_SERVICE: &str = "etcd-lun-portals@.service";
+const PORTALS_SERVICE: &str = "etcd-lun-portals@.service";
 
 /// The SELinux context of the service. Where the policy doesn't know it, systemd doesn't start it.
 const CONTEXT: &str = "system_u:system_r:etcd_lun_hands_t:s0";
@@ -77,6 +77,7 @@ pub(super) fn hands_units(
         Rendered { name: HANDS_SERVICE.into(), text: template::filled(TEMPLATE, &values) },
     ])
 }
+
 /// Renders the units that ask portals. The program was validated by [`hands_units`].
 pub(super) fn portals_units(program: &AbsPath, addresses: Option<&[IpAddr]>) -> [Rendered; 2] {
     let values = [

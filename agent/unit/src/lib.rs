@@ -21,9 +21,7 @@ pub use for_config::{
 /// a node with another content for degraded.
 pub const RENDER_AGAIN: &str = "render the object again and apply it, or, where no object brings the units, run `etcd-lun render units --into /etc/systemd/system` and `systemctl daemon-reload`";
 
-pub use hands::{
-    HANDS_DIR, HANDS_PATH, HANDS_SERVICE, HANDS_SOCKET, PORTALS_PATH, PORTALS_SERVICE, PORTALS_SOCKET,
-};
+pub use hands::{HANDS_DIR, HANDS_PATH, HANDS_SERVICE, HANDS_SOCKET, PORTALS_PATH};
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER, LOST};
 pub use program::{PROGRAM_ORDER, PROGRAM_PACKED, PROGRAM_SCRIPT, PROGRAM_SERVICE, program_script};
 pub use service::{

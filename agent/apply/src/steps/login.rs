@@ -218,14 +218,8 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
     let tpgt = match step.discovery {
         Discovery::Static => None,
         Discovery::SendTargets => {
-            match run.door.discover(portal, &step.initiator, run.secrets.discovery.as_ref()) {
-                // The units may be those of an earlier release. Whether the target is there, the log-in says too.
-                Err(error @ IscsiError::NotAsked { .. }) => {
-                    tracing::warn!("{error}; logging in without that");
-                    None
-                }
-                found => tag_of(step, portal, &found?)?,
-            }
+            let found = run.door.discover(portal, &step.initiator, run.secrets.discovery.as_ref())?;
+            found.map(|found| tag_of(step, portal, &found)).transpose()?.flatten()
         }
     };
     let of_config = record_settings(step.noop_interval, step.noop_timeout, step.digests);

@@ -5,7 +5,7 @@ use crate::{Host, Invocation, Output, Tool};
 use std::time::Duration;
 use terms::Chap;
 
-/// The time limit for iscsiadm when it uses its database: it waits up to 30 s for the database's lock (usr/idbm.h).
+/// The time limit for iscsiadm when it only uses its database.
 pub(super) const DATABASE_LIMIT: Duration = Duration::from_secs(45);
 
 /// Runs iscsiadm. Any exit code but 0 is an error, and its message begins with `doing`.

@@ -118,14 +118,6 @@ pub enum IscsiError {
         /// The reason.
         source: io::Error,
     },
-    /// The process that talks to portals has not asked.
-    #[error("asking {portal} for its targets: {said}")]
-    NotAsked {
-        /// The portal.
-        portal: Portal,
-        /// The reason.
-        said: String,
-    },
     /// The portal answers, but it doesn't announce this target to this initiator.
     #[error("{portal} announces no target {target} to this initiator, only: {announced}")]
     NotAnnounced {
@@ -172,7 +164,7 @@ impl Named for IscsiError {
             Self::Unresolved { .. } => ErrorName::PortalWithoutAddress,
             Self::UnknownAlg { .. } => ErrorName::UnknownAlgorithm,
             Self::Exec { source, .. } => return source.name(),
-            Self::Io { .. } | Self::NotAsked { .. } | Self::Unexpected { .. } => return None,
+            Self::Io { .. } | Self::Unexpected { .. } => return None,
         })
     }
 }
@@ -204,7 +196,7 @@ impl IscsiError {
             },
             // A target that has just started announces its targets one after the other.
             // The network's name servers may come later than this node.
-            Self::NotAnnounced { .. } | Self::Unresolved { .. } | Self::NotAsked { .. } => true,
+            Self::NotAnnounced { .. } | Self::Unresolved { .. } => true,
             Self::Io { .. } | Self::Unexpected { .. } | Self::UnknownAlg { .. } => false,
         }
     }

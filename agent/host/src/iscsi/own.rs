@@ -17,7 +17,7 @@
 //! `send_targets` has the record of a discovery, with its CHAP secrets.
 
 use super::database::DATABASES;
-use crate::{Host, namespace, root::absent_is_none, root::at};
+use crate::{Host, namespace, root::at};
 use rustix::{
     fd::OwnedFd,
     fs::CWD,
@@ -57,7 +57,7 @@ pub fn use_own_database(
     for name in PARTS.into_iter().chain([LOCK]) {
         host.root.make_dir(place.join(name).as_path(), 0o700)?;
     }
-    fs::write(ours.join(IFACES).join(INTERFACE), text(initiator))?;
+    write_interface(&ours, initiator)?;
     for (name, onto) in databases(host)? {
         cover(&ours.join(name), &host.root.locate(onto.as_path()))?;
     }
@@ -67,9 +67,8 @@ pub fn use_own_database(
 /// Writes our interface, with this initiator name, into the node's database, which is of this process only, and empty.
 pub fn fill_database(host: &Host, initiator: &Iqn) -> io::Result<()> {
     for database in DATABASES {
-        let dir = format!("{database}/{IFACES}");
-        host.root.make_dir(&dir, 0o700)?;
-        fs::write(host.root.locate(&dir).join(INTERFACE), text(initiator))?;
+        host.root.make_dir(format!("{database}/{IFACES}"), 0o700)?;
+        write_interface(&host.root.locate(database), initiator)?;
     }
     Ok(())
 }
@@ -80,9 +79,9 @@ pub fn drop_own_records(host: &Host, place: &AbsPath) -> io::Result<()> {
         let dir = place.join(name);
         for name in host.root.list_opt(dir.as_path())?.unwrap_or_default() {
             let path = host.root.locate(dir.as_path()).join(name);
-            let is_dir = absent_is_none(fs::symlink_metadata(&path))?.is_some_and(|found| found.is_dir());
+            let is_dir = fs::symlink_metadata(&path)?.is_dir();
             let removed = if is_dir { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            absent_is_none(removed).map_err(|error| at(&path, &error))?;
+            removed.map_err(|error| at(&path, &error))?;
         }
     }
     Ok(())
@@ -107,6 +106,10 @@ fn mount_on(mount: &OwnedFd, onto: &Path) -> io::Result<()> {
 
 fn metadata(path: &Path) -> io::Result<fs::Metadata> {
     fs::metadata(path).map_err(|error| at(path, &error))
+}
+
+fn write_interface(database: &Path, initiator: &Iqn) -> io::Result<()> {
+    fs::write(database.join(IFACES).join(INTERFACE), text(initiator))
 }
 
 fn text(initiator: &Iqn) -> String {
