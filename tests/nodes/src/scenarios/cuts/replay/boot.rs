@@ -12,7 +12,7 @@ use ::host::staging::{self, Access, Staging};
 use ::host::{ExecError, Host, Invocation, Output, Root, Runner, Tool, block, identity};
 use anyhow::{Context, Result, anyhow, bail};
 use config::{Config, MAIN_FILE, Source};
-use hands::Door;
+use hands::{Direct, Door, Requester};
 use node::layout::STAGING;
 use node::{Etcd, EtcdState, Fact, Identity, LocalDir, LunView, Node};
 use observe::{self, Asked, Viewpoint};
@@ -64,7 +64,7 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
     let source = Source { path: MAIN_FILE.into(), text: host.root.read(MAIN_FILE)? };
     let config = Config::load(&[source], &machine_id, HOSTNAME)
         .context("cannot load the config on the node's disk")?;
-    let door = Door::of(&host, &config)?;
+    let door = Door::to(&host, Requester::Person, Box::new(Direct::by_hand(&config)));
     let identity = Identity { machine_id, hostname: HOSTNAME.into(), joined_host_namespace: false };
     let (mut staged, mut retires, mut fences) = (None, false, false);
     for _ in 0..ROUNDS {

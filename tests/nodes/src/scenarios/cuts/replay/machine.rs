@@ -76,7 +76,7 @@ impl Machine {
         self.say(uuid, &fs::read_to_string(uuid)?)
     }
 
-    /// Writes the part of sysfs that shows a logged-in session with this one LUN.
+    /// Writes the part of sysfs and udev's database that shows a logged-in session with this one LUN.
     fn say_session(&self, wwid: &str) -> Result<()> {
         const SESSION: &str = "/sys/class/iscsi_session/session1";
         for (attribute, text) in [
@@ -98,7 +98,10 @@ impl Machine {
             let own = fs::read_to_string(format!("/sys/class/block/{name}/{attribute}"))?;
             self.say(&format!("/sys/class/block/{name}/{attribute}"), &own)?;
         }
-        self.say(&format!("/sys/class/block/{name}/device/wwid"), wwid)
+        self.say(&format!("/sys/class/block/{name}/device/wwid"), wwid)?;
+        // udev has handled the disk.
+        let number = fs::read_to_string(format!("/sys/class/block/{name}/dev"))?;
+        self.say(&format!("/run/udev/data/b{}", number.trim()), "I:1\n")
     }
 }
 
