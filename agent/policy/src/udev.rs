@@ -14,15 +14,10 @@ const HEAD: &str =
 # Rendered by `etcd-lun render udev`, and the same for every node: change the config, not this file.
 ";
 
-const PATHS: &str = "
-# A path to a LUN of the config: by its WWID where the config has one, else by its number at the target, in each form in which
-# SCSI may address it (udev's path_id: ip-PORTAL-iscsi-TARGET-lun-N). The target's other LUNs may be somebody else's.
-";
-
-/// udev finds `ID_PATH` for block devices only, so the first rule asks for it for the SCSI devices of sessions.
-const SCSI: &str = "
-# The same paths as SCSI devices. systemd starts etcd-lun-path@.target for each, and so notices when the kernel loses one. Not
-# for the disk of a path, because multipathd hides it from systemd.
+/// The paths as SCSI devices. systemd starts etcd-lun-path@.target for each, and so notices when the kernel loses one. Not for the
+/// disk of a path, because multipathd hides it from systemd. udev finds `ID_PATH` for block devices only, so the first rule asks for
+/// it for the SCSI devices of sessions.
+const SCSI: &str = "\
 ACTION!=\"remove\", SUBSYSTEM==\"scsi\", ENV{DEVTYPE}==\"scsi_device\", DEVPATH==\"*/session*\", IMPORT{builtin}=\"path_id\"
 ";
 
@@ -30,16 +25,9 @@ ACTION!=\"remove\", SUBSYSTEM==\"scsi\", ENV{DEVTYPE}==\"scsi_device\", DEVPATH=
 /// alone after a restart (SAM-5, 5.14).
 const CHANGES: &str = "INQUIRY_DATA_HAS_CHANGED|REPORTED_LUNS_DATA_HAS_CHANGED|POWER_ON_RESET_OCCURRED";
 
-const DISKS: &str = "
-# The disk of the config, by the link that udev's own rules make (60-persistent-storage.rules).
-";
-
-const MAPS: &str = "
-# The multipath map of such paths (multipath-tools: mpath-WWID). udev labels a device at its first event, when DM_UUID is not set
-# yet: by a WWID of the config. A map of paths that all have the label gets it when etcd-lun asks, whoever made the map.
-";
-
-/// A shell of its own has `stat` say the labels of the map's paths. Without a path it fails.
+/// udev labels a map at its first event, when DM_UUID is not set yet: by a WWID of the config (multipath-tools: mpath-WWID). A map of
+/// paths that all have the label gets it when etcd-lun asks, whoever made the map. A shell of its own has `stat` say the labels of
+/// the map's paths. Without a path it fails.
 const OF_PATHS: &str = "ATTR{dm/uuid}==\"mpath-*\", PROGRAM==\"/bin/sh -c 'cd /sys$devpath/slaves && for path in *; do \
     stat -c %%C /dev/$$path | grep -q :etcd_lun_device_t: || exit 1; done'\"";
 
@@ -56,7 +44,6 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
     let mut text = HEAD.to_owned();
     let wwids: Vec<_> = match nodes {
         Nodes::Iscsi { target, nodes } => {
-            text += PATHS;
             let luns: BTreeSet<_> = nodes.iter().flat_map(|node| paths_to(&target.iqn, node)).collect();
             for lun in &luns {
                 text += &rule(lun);
@@ -67,16 +54,15 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
                     "ACTION!=\"remove\", SUBSYSTEM==\"scsi\", {lun}, TAG+=\"systemd\", ENV{{SYSTEMD_WANTS}}+=\"{PATH_TARGET}\"\n"
                 );
             }
+            // Not by WWID: the kernel may have read that of the new volume already.
             text += &format!(
-                "# The target may show another volume beneath the mount. Not by WWID: the kernel may have read the new one already.\n\
-                 ACTION==\"change\", SUBSYSTEM==\"scsi\", ENV{{SDEV_UA}}==\"{CHANGES}\", ENV{{ID_PATH}}==\"ip-*-iscsi-{}-lun-*\", \
+                "ACTION==\"change\", SUBSYSTEM==\"scsi\", ENV{{SDEV_UA}}==\"{CHANGES}\", ENV{{ID_PATH}}==\"ip-*-iscsi-{}-lun-*\", \
                  TAG+=\"systemd\", ENV{{SYSTEMD_WANTS}}+=\"{LOST_SERVICE}\"\n",
                 target.iqn
             );
             nodes.iter().filter_map(|node| node.entry.wwid.as_ref()).collect()
         }
         Nodes::Device(nodes) => {
-            text += DISKS;
             // No character of a link is special in a match: see `DiskLink`.
             let links: BTreeSet<_> = nodes.iter().map(|node| node.path.in_udev()).collect();
             for link in links {
@@ -86,14 +72,14 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
         }
     };
     let maps: BTreeSet<_> = wwids.into_iter().filter_map(Wwid::multipath).collect();
-    text += MAPS;
     for wwid in maps {
         text += &rule(&format!("ATTR{{dm/uuid}}==\"mpath-{wwid}\""));
     }
     text + &rule(OF_PATHS)
 }
 
-/// Returns the matches for the paths to the LUN of a node.
+/// Returns the matches for the paths to the LUN of a node: by its WWID where the config has one, else by its number at the target,
+/// in each form in which SCSI may address it. The target's other LUNs may be somebody else's.
 fn paths_to(target: &Iqn, node: &IscsiNode) -> Vec<String> {
     let path = |lun: &str| format!("ENV{{ID_PATH}}==\"ip-*-iscsi-{target}-lun-{lun}\"");
     match (&node.entry.wwid, node.lun) {

@@ -73,7 +73,7 @@ pub(super) fn hands_units(
     let values =
         [("@PROGRAM@", program.to_string()), ("@SELINUX_CONTEXT@", CONTEXT.to_owned()), ("@ERRAND@", errand)];
     Ok([
-        Rendered { name: HANDS_SOCKET.into(), text: SOCKET_UNIT.into() },
+        Rendered { name: HANDS_SOCKET.into(), text: template::bare(SOCKET_UNIT) },
         Rendered { name: HANDS_SERVICE.into(), text: template::filled(TEMPLATE, &values) },
     ])
 }
@@ -86,7 +86,7 @@ pub(super) fn portals_units(program: &AbsPath, addresses: Option<&[IpAddr]>) -> 
         ("@ADDRESSES@", addresses.map(only).unwrap_or_default()),
     ];
     [
-        Rendered { name: PORTALS_SOCKET.into(), text: PORTALS_SOCKET_UNIT.into() },
+        Rendered { name: PORTALS_SOCKET.into(), text: template::bare(PORTALS_SOCKET_UNIT) },
         Rendered { name: PORTALS_SERVICE.into(), text: template::filled(PORTALS_TEMPLATE, &values) },
     ]
 }

@@ -20,8 +20,8 @@ const FETCH_TEMPLATE: &str = include_str!("../../../units/etcd-lun-program-fetch
 const SCRIPT: &str = include_str!("../../../units/etcd-lun-program.sh");
 
 /// The script's text.
-pub fn program_script() -> &'static str {
-    SCRIPT
+pub fn program_script() -> String {
+    template::bare(SCRIPT)
 }
 
 /// Renders both services. `beneath` was validated when the main service was rendered.

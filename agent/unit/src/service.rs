@@ -71,12 +71,12 @@ pub struct Service<'a> {
 
 /// Renders the unit that gives multipathd a config to begin with.
 pub fn multipath_service() -> Rendered {
-    Rendered { name: MULTIPATH_SERVICE.into(), text: MULTIPATH_UNIT.into() }
+    Rendered { name: MULTIPATH_SERVICE.into(), text: template::bare(MULTIPATH_UNIT) }
 }
 
 /// Renders the unit that writes the config with which iscsid ends no session in use.
 pub fn iscsid_service() -> Rendered {
-    Rendered { name: ISCSID_SERVICE.into(), text: ISCSID_UNIT.into() }
+    Rendered { name: ISCSID_SERVICE.into(), text: template::bare(ISCSID_UNIT) }
 }
 
 /// Renders the service, the same bytes for the same values. Fails on values that systemd would split or expand.
@@ -181,7 +181,7 @@ pub fn lost_units(of: &Service<'_>) -> [Rendered; 2] {
         ("@CREDENTIALS@", credentials(of.credentials)),
     ];
     [
-        Rendered { name: PATH_TARGET.into(), text: PATH_UNIT.into() },
+        Rendered { name: PATH_TARGET.into(), text: template::bare(PATH_UNIT) },
         Rendered { name: LOST_SERVICE.into(), text: template::filled(LOST_TEMPLATE, &values) },
     ]
 }

@@ -20,14 +20,22 @@ pub struct UnitError {
 pub(super) const NAME_MAX: usize = 255;
 
 /// Inserts the values into the template. Empty lines separate its parts: a setting with the reason above it. A part whose
-/// setting has no value is left out, with its reason.
+/// setting has no value is left out.
 pub(super) fn filled(template: &str, values: &[(&str, String)]) -> String {
     let filled: Vec<_> = template.split("\n\n").map(|part| fill(part, values)).collect();
     let kept: Vec<_> =
         filled.iter().map(String::as_str).filter(|part| !part.trim_end().ends_with('=')).collect();
-    // If the last part was left out, so was the line break at the end of the file.
-    let text = kept.join("\n\n");
-    if text.ends_with('\n') { text } else { text + "\n" }
+    bare(&kept.join("\n\n"))
+}
+
+/// The text as nodes get it: of the comments only the first lines, which say what the file is for. The reasons of the settings are
+/// for whoever changes the template, and another reason must not drain and reboot the nodes of a pool.
+pub(super) fn bare(text: &str) -> String {
+    let head = text.lines().take_while(|line| line.starts_with("# ") || line.starts_with("#!"));
+    let rest = text.lines().filter(|line| !line.trim_start().starts_with('#') && !line.is_empty());
+    let is_section = |line: &str| line.starts_with('[') && line.ends_with(']');
+    let rest = rest.map(|line| format!("{}{line}\n", if is_section(line) { "\n" } else { "" }));
+    head.map(|line| format!("{line}\n")).chain(rest).collect()
 }
 
 /// Replaces each name by its value, in one pass: a value that contains a name isn't replaced again.

@@ -19,11 +19,7 @@ fn every_file_arrives_byte_for_byte() {
         ("/etc/etcd-lun/config.toml", 0o600, CONFIG.as_bytes().to_vec()),
         ("/etc/etcd-lun/program", 0o644, order().into_bytes()),
         ("/etc/udev/rules.d/90-etcd-lun.rules", 0o644, rule.into_bytes()),
-        (
-            "/usr/local/lib/etcd-lun/program.sh",
-            0o644,
-            include_bytes!("../../../units/etcd-lun-program.sh").to_vec(),
-        ),
+        ("/usr/local/lib/etcd-lun/program.sh", 0o644, unit::program_script().into_bytes()),
         (
             "/usr/local/lib/systemd/catalog/etcd-lun.catalog",
             0o644,

@@ -9,7 +9,6 @@ use std::{
     process::Command,
 };
 
-const SCRIPT: &str = include_str!("../../../units/etcd-lun-program.sh");
 const PROGRAM: &str = "var/lib/etcd-lun/bin/etcd-lun";
 const KEPT: &str = "var/lib/etcd-lun/program";
 const LINK: &str = "usr/local/bin/etcd-lun";
@@ -48,7 +47,7 @@ impl Root {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
         fs::create_dir(root.0.join("run")).unwrap();
-        let mut script = SCRIPT.to_owned();
+        let mut script = unit::program_script();
         for top in ["/etc/", "/var/", "/usr/local/", "/run/"] {
             script = script.replace(top, &format!("{dir}{top}"));
         }
@@ -325,6 +324,6 @@ fn no_program_for_this_architecture() {
 
 #[test]
 fn shellcheck_finds_nothing() {
-    let Some(output) = tool("shellcheck", &["-"], SCRIPT.as_bytes()) else { return };
+    let Some(output) = tool("shellcheck", &["-"], unit::program_script().as_bytes()) else { return };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
