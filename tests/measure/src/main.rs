@@ -59,7 +59,7 @@ enum Verb {
         write_tour: bool,
     },
     /// Move an etcd with databases of these sizes while a client writes, and measure how long it gets no answer: in a plain
-    /// restart, in a move by hand, and in etcd-lun's. Print a table and a plot.
+    /// restart, in a move by hand, and in etcd-lun's. Print the tables.
     Switch {
         /// The static etcd-lun binary.
         #[arg(long)]

@@ -1,4 +1,4 @@
-//! The tables and the plot of what was measured.
+//! The tables of what was measured.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,9 +6,6 @@ use std::time::Duration;
 use super::lab::Measured;
 use super::phase::Phase;
 use super::way::{Runtime, Way};
-
-/// The width of the longest bar of a plot.
-const BAR: usize = 60;
 
 /// What was measured, by runtime and size.
 #[derive(Debug, Default)]
@@ -133,24 +130,6 @@ impl Figures {
         }
         text
     }
-
-    /// A bar for each time, all in one scale.
-    pub fn plot(&self) -> String {
-        let longest = self.0.iter().flat_map(|row| Way::ALL.map(|way| row.gap(way))).flatten().max();
-        let longest = longest.unwrap_or(Duration::from_secs(1)).as_secs_f64();
-        let mut text = String::new();
-        for row in &self.0 {
-            writeln!(text, "{}, {} MiB", row.runtime, row.bytes >> 20).ok();
-            for way in Way::ALL {
-                let Some(gap) = row.gap(way) else { continue };
-                let seconds = gap.as_secs_f64();
-                let bar = (seconds / longest * BAR as f64).round() as usize;
-                let (name, bar) = (way.to_string(), "█".repeat(bar.max(1)));
-                writeln!(text, "  {name:<27}{bar} {seconds:.1} s").ok();
-            }
-        }
-        text
-    }
 }
 
 #[cfg(test)]
@@ -159,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_and_bars() {
+    fn ratios() {
         let measured = |seconds| Measured {
             gap: Duration::from_secs(seconds),
             start: Start { took: Duration::from_secs(seconds / 2), log: Vec::new() },
@@ -198,8 +177,5 @@ mod tests {
                 "| systemd | 100 MiB | 50 ms | 0 ms, 0.00 ×, in 0.0 s | 60 ms, 1.20 ×, in 3.0 s | 50 % | 25 % | – |"
             )
         );
-        let plot = figures.plot();
-        let bars: Vec<usize> = plot.lines().map(|line| line.matches('█').count()).collect();
-        assert_eq!(bars, [0, 10, 16, 20, 60, 12, 11, 0, 30], "{plot}");
     }
 }

@@ -8,7 +8,7 @@
 //! - `phase`: while etcd's data is copied: which part of that when
 //! - `load`: how busy this machine is meanwhile
 //! - `start`: etcd's own start, and where its time went
-//! - `figures`: the tables and the plot
+//! - `figures`: the tables
 
 use std::path::Path;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ use figures::Figures;
 use lab::Lab;
 pub use way::{Runtime, Way};
 
-/// Plays every way with each size, in MiB, and with each runtime. Prints table and plot.
+/// Plays every way with each size, in MiB, and with each runtime. Prints the tables.
 /// What has a goal is measured so many times. The LUN's file lies in the directory `lun`, by default in the run's.
 pub fn play(
     bed: &Rc<Bed>,
@@ -64,11 +64,10 @@ pub fn play(
         }
     }
     println!(
-        "\n{}\nOf this etcd's own start took, from its process until it served:\n\n{}\n99 of 100 of the client's writes took:\n\n{}\n{}\nMeasured in {} s; the node ran under {}.",
+        "\n{}\nOf this etcd's own start took, from its process until it served:\n\n{}\n99 of 100 of the client's writes took:\n\n{}\nMeasured in {} s; the node ran under {}.",
         figures.table(),
         figures.starts(),
         figures.noise(),
-        figures.plot(),
         begun.elapsed().as_secs(),
         bed.accel()
     );
