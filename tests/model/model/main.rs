@@ -63,8 +63,8 @@ fn the_same_further_on() {
 
 fn look(generations: u8, runtime: Runtime, near: u8) -> Seen {
     let search = visit(Guards::ALL, generations, runtime, near).unwrap_or_else(|broken| panic!("{broken}"));
-    search.planner.printed.borrow().is_as_said();
-    let found = search.seen;
+    search.planner.printed.lock().unwrap().is_as_said();
+    let found = search.seen.into_inner().unwrap();
     say!(
         "{runtime:?}: {} states, {} runs of apply and rollback from them, {} places where one was cut short: no invariant broken",
         found.states,

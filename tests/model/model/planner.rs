@@ -1,4 +1,4 @@
-//! The program's own plans, each made once. Many states look the same to `observe`, and a search meets each of them in
+//! The program's own plans, each kept. Many states look the same to `observe`, and a search meets each of them in
 //! thousands of runs.
 
 use crate::{
@@ -9,11 +9,11 @@ use crate::{
 use node::Fact;
 use plan::{Attempt, Goal, MarkPlan, Occasion, ProtocolStep, Refusal, Step, Undo, mark, undo};
 use rustc_hash::FxHashMap;
-use std::{cell::RefCell, rc::Rc};
+use std::sync::{Arc, Mutex};
 use support::printed::Printed;
 
 /// The steps of a plan, or a refusal; and what the look before it has shown.
-pub type Planned = (Result<Rc<[Step]>, Rc<Refusal>>, Attempt<'static>);
+pub type Planned = (Result<Arc<[Step]>, Arc<Refusal>>, Attempt<'static>);
 
 /// What a plan depends on: the world, whether the LUN is staged, and the verb.
 type Key = (World, bool, u8);
@@ -22,14 +22,14 @@ type Key = (World, bool, u8);
 pub struct Planner {
     pub guards: Guards,
     pub runtime: Runtime,
-    plans: RefCell<FxHashMap<Key, Planned>>,
+    plans: Mutex<FxHashMap<Key, Planned>>,
     /// What `--json` prints of the states that were planned for, and of the plans.
-    pub printed: RefCell<Printed>,
+    pub printed: Mutex<Printed>,
 }
 
 impl Planner {
     pub fn new(guards: Guards, runtime: Runtime) -> Self {
-        Self { guards, runtime, plans: RefCell::default(), printed: Printed::of_each(101).into() }
+        Self { guards, runtime, plans: Mutex::default(), printed: Printed::of_each(101).into() }
     }
 
     /// What `apply` or `rollback` would do.
@@ -44,9 +44,9 @@ impl Planner {
         self.once((*world, staged, verb), || {
             let node = node(world, staged, self.guards);
             let plan = goal.plan(config(self.runtime), &node);
-            self.printed.borrow_mut().see(&node, &plan);
+            self.printed.lock().unwrap().see(&node, &plan);
             let saw = Attempt::default().saw(&node);
-            (plan.map(|plan| self.reordered(plan.steps).into()).map_err(Rc::new), saw)
+            (plan.map(|plan| self.reordered(plan.steps).into()).map_err(Arc::new), saw)
         })
     }
 
@@ -56,7 +56,7 @@ impl Planner {
             let planned = match mark(config(self.runtime), &node(world, false, self.guards)) {
                 Ok(MarkPlan::Advance(step)) => Ok([Step::Protocol(ProtocolStep::Mark(*step))].into()),
                 Ok(MarkPlan::Skip(_)) => Ok([].into()),
-                Err(refusal) => Err(Rc::new(refusal)),
+                Err(refusal) => Err(Arc::new(refusal)),
             };
             (planned, Attempt::default())
         })
@@ -80,7 +80,12 @@ impl Planner {
     fn once(&self, key: Key, plan: impl FnOnce() -> Planned) -> Planned {
         // What an array keeps is not observed.
         let key = (World { snapshot: None, counted: false, ..key.0 }, key.1, key.2);
-        self.plans.borrow_mut().entry(key).or_insert_with(plan).clone()
+        if let Some(planned) = self.plans.lock().unwrap().get(&key) {
+            return planned.clone();
+        }
+        let planned = plan();
+        self.plans.lock().unwrap().insert(key, planned.clone());
+        planned
     }
 
     /// Changes the order of the steps if a mutant asks for that.

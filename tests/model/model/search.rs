@@ -1,4 +1,5 @@
-//! A breadth-first search over every reachable state.
+//! A breadth-first search over every reachable state. Runs from the worlds of the frontier go on all processors, and what they lead
+//! to is then added in the worlds' order, so that each search visits the same.
 
 use crate::{
     outside::{OTHERS, OWN},
@@ -8,7 +9,13 @@ use crate::{
 };
 use plan::{Goal, Occasion};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::{collections::VecDeque, rc::Rc};
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 /// States beyond this number of activations, or beyond the number of generations, are not visited. They
 /// differ from visited ones only in their numbers.
@@ -25,6 +32,35 @@ pub struct Seen {
     pub failed: usize,
     /// Runs with two events.
     pub pairs: usize,
+}
+
+impl Seen {
+    fn count(&mut self, end: &End, cuts: usize, events: usize) {
+        self.runs += 1;
+        self.cuts += cuts + 1;
+        self.pairs += usize::from(events == 2);
+        self.done += usize::from(*end == End::Done);
+        self.refused += usize::from(matches!(end, End::Refused(_)));
+        self.failed += usize::from(matches!(end, End::Failed(_)));
+    }
+}
+
+/// An array's snapshot does not affect a run.
+fn without_snapshot(world: World) -> World {
+    World { snapshot: None, counted: false, ..world }
+}
+
+/// The runs from this world: of each verb, and by hand also while the other members are no quorum.
+fn runs_from(world: World) -> impl Iterator<Item = (World, Verb, &'static str)> {
+    let alone = World { others: false, ..world };
+    let verbs = [
+        (Verb::Run(Goal::Lun(Occasion::ByHand)), "apply"),
+        (Verb::Run(Goal::Lun(Occasion::Boot)), "apply --boot"),
+        (Verb::Run(Goal::Local), "rollback"),
+        (Verb::Mark, "mark"),
+    ];
+    let all = [world, alone].into_iter().flat_map(move |from| verbs.map(|(verb, name)| (from, verb, name)));
+    all.filter(move |(from, verb, _)| *from == world || world.is_running() && is_by_hand(*verb))
 }
 
 fn beginnings() -> Vec<World> {
@@ -115,35 +151,46 @@ fn is_old(world: &World, stamp: Stamp) -> bool {
 
 /// Visits every state from every initial state. An error shows the way to the state that breaks an invariant.
 pub fn search(guards: Guards, generations: u8, runtime: Runtime) -> Result<Seen, String> {
-    visit(guards, generations, runtime, 0).map(|search| search.seen)
+    visit(guards, generations, runtime, 0).map(|search| search.seen.into_inner().unwrap())
 }
 
 /// The same, and what was visited. From worlds less than `near` changes away from an initial state, runs have two events.
 pub fn visit(guards: Guards, generations: u8, runtime: Runtime, near: u8) -> Result<Search, String> {
     let mut search = Search {
-        planner: Rc::new(Planner::new(guards, runtime)),
+        planner: Planner::new(guards, runtime),
         generations,
         near,
         distance: 0,
         from: FxHashMap::default(),
-        queue: VecDeque::new(),
+        frontier: Vec::new(),
         left: FxHashMap::default(),
-        seen: Seen::default(),
+        seen: Mutex::default(),
     };
     for world in beginnings() {
         search.add(world, None);
     }
-    while let Some((world, distance)) = search.queue.pop_front() {
-        search.distance = distance;
-        search.look(world)?;
+    while !search.frontier.is_empty() {
+        for worlds in std::mem::take(&mut search.frontier).chunks(AT_ONCE) {
+            search.run_ahead(worlds);
+            for world in worlds {
+                search.look(*world)?;
+            }
+        }
+        search.distance = search.distance.saturating_add(1);
     }
-    search.seen.states = search.from.len();
+    search.seen().states = search.from.len();
     Ok(search)
 }
 
+/// From so many worlds the runs go side by side. A search that finds a fault ends after at most so many.
+const AT_ONCE: usize = 512;
+
+/// The worlds that a run can leave, or why it breaks the protocol.
+type Left = Result<Arc<FxHashSet<World>>, String>;
+
 /// What a search knows.
 pub struct Search {
-    pub planner: Rc<Planner>,
+    pub planner: Planner,
     generations: u8,
     /// Runs from worlds at a smaller distance have two events, others one.
     near: u8,
@@ -151,13 +198,17 @@ pub struct Search {
     distance: u8,
     /// How each state was reached: from which state, and by what.
     from: FxHashMap<World, Option<(World, &'static str)>>,
-    queue: VecDeque<(World, u8)>,
-    /// The worlds that a run can leave, for each world and verb.
-    left: FxHashMap<(World, &'static str), Rc<FxHashSet<World>>>,
-    pub seen: Seen,
+    /// The worlds at the next distance.
+    frontier: Vec<World>,
+    left: FxHashMap<(World, &'static str), Left>,
+    pub seen: Mutex<Seen>,
 }
 
 impl Search {
+    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap()
+    }
+
     fn is_small(&self, world: &World) -> bool {
         // A run that is cut short between stamp and record again and again would raise the stamp's counter
         // without limit.
@@ -190,9 +241,8 @@ impl Search {
     fn add(&mut self, world: World, from: Option<(World, &'static str)>) {
         let world = self.plain(world);
         if self.is_small(&world) && !self.from.contains_key(&world) {
-            let distance = if from.is_some() { self.distance.saturating_add(1) } else { 0 };
             self.from.insert(world, from);
-            self.queue.push_back((world, distance));
+            self.frontier.push(world);
         }
     }
 
@@ -206,37 +256,38 @@ impl Search {
         for after in next.into_iter().filter(is_new).collect::<Vec<_>>() {
             self.add(after, Some((world, "outside")));
         }
-        let runs = [
-            (Verb::Run(Goal::Lun(Occasion::ByHand)), "apply"),
-            (Verb::Run(Goal::Lun(Occasion::Boot)), "apply --boot"),
-            (Verb::Run(Goal::Local), "rollback"),
-            (Verb::Mark, "mark"),
-        ];
-        for (verb, name) in runs {
-            self.run(world, verb, name)?;
-        }
-        if world.is_running() {
-            let alone = World { others: false, ..world };
-            for (verb, name) in runs.into_iter().filter(|(verb, _)| is_by_hand(*verb)) {
-                self.run(alone, verb, name)?;
-            }
+        for (world, _, name) in runs_from(world) {
+            self.follow(world, name)?;
         }
         Ok(())
     }
 
-    /// Runs the verb from this world. The array's snapshot does not affect a run, so it is removed before.
-    fn run(&mut self, world: World, verb: Verb, name: &'static str) -> Result<(), String> {
-        let plain = World { snapshot: None, counted: false, ..world };
-        let key = (plain, name);
-        let left = match self.left.get(&key) {
-            Some(left) => Rc::clone(left),
-            None => {
-                let left: Rc<FxHashSet<World>> =
-                    Rc::new(self.runs(plain, verb, name).map_err(|why| self.broken(world, &why))?);
-                self.left.insert(key, Rc::clone(&left));
-                left
+    /// Runs the verbs from these worlds on all processors.
+    fn run_ahead(&mut self, worlds: &[World]) {
+        let all = worlds.iter().flat_map(|world| runs_from(*world));
+        let all = all.map(|(world, verb, name)| ((without_snapshot(world), name), verb));
+        let wanted: FxHashMap<_, _> = all.filter(|(key, _)| !self.left.contains_key(key)).collect();
+        let wanted: Vec<_> = wanted.into_iter().collect();
+        let (next, search) = (AtomicUsize::new(0), &*self);
+        let work = || {
+            let mut found = Vec::new();
+            while let Some((key, verb)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+                found.push((*key, search.runs(key.0, *verb, key.1).map(Arc::new)));
             }
+            found
         };
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let found: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        self.left.extend(found);
+    }
+
+    /// Adds what the verb can leave when it is run from this world.
+    fn follow(&mut self, world: World, name: &'static str) -> Result<(), String> {
+        let left = self.left[&(without_snapshot(world), name)].clone();
+        let left = left.map_err(|why| self.broken(world, &why))?;
         for cut in left.iter() {
             let counted = world.snapshot.is_some() && (world.counted || cut.counted);
             let cut = World { snapshot: world.snapshot, counted, ..*cut };
@@ -251,22 +302,22 @@ impl Search {
 
     /// Runs the verb without an event, with every possible event at every place, and near an initial state with every second one
     /// after it. The run may be cut short at each place. Returns every world that it can leave.
-    fn runs(&mut self, world: World, verb: Verb, name: &str) -> Result<FxHashSet<World>, String> {
+    fn runs(&self, world: World, verb: Verb, name: &str) -> Result<FxHashSet<World>, String> {
         let mut left = FxHashSet::default();
         let mut sequences: Vec<Vec<(usize, Event)>> = vec![Vec::new()];
-        let planner = Rc::clone(&self.planner);
         while let Some(events) = sequences.pop() {
             let mut cuts = 0;
             let mut keep = |world: World| {
                 cuts += 1;
                 left.insert(world);
             };
-            let mut run = Run::new(world, &planner, &events, &mut keep);
+            let mut run = Run::new(world, &self.planner, &events, &mut keep);
             let end = run.verb(verb);
             let (possible, after) = (std::mem::take(&mut run.possible), run.world);
-            self.seen.cuts += cuts + 1;
-            self.seen.pairs += usize::from(events.len() == 2);
-            self.end(&end, name).map_err(|why| format!("{why}, with {events:?}"))?;
+            self.seen().count(&end, cuts, events.len());
+            if let End::Broken(why) = &end {
+                return Err(format!("{name}: {why}, with {events:?}"));
+            }
             match &end {
                 End::Done if events.is_empty() => is_done(after, verb)?,
                 // etcd-lun must repair what only etcd-lun and the power have caused.
@@ -283,17 +334,6 @@ impl Search {
             }
         }
         Ok(left)
-    }
-
-    fn end(&mut self, end: &End, name: &str) -> Result<(), String> {
-        self.seen.runs += 1;
-        match end {
-            End::Done => self.seen.done += 1,
-            End::Refused(_) => self.seen.refused += 1,
-            End::Failed(_) => self.seen.failed += 1,
-            End::Broken(why) => return Err(format!("{name}: {why}")),
-        }
-        Ok(())
     }
 
     /// Every visited world, with the worlds before it, the latest first.
