@@ -132,7 +132,7 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
         &input.etcd.runtime,
     )?);
     if by == InstalledBy::MachineConfig {
-        services.extend(program_units(&beneath));
+        services.extend(program_units(&beneath, input.boot.attach_timeout));
     }
     services.push(selinux_service(&of));
     if of.on_network {

@@ -1,7 +1,7 @@
 //! The units and the script that bring the program to a node, before all other units of ours.
 
 use super::{Rendered, template};
-use terms::AbsPath;
+use terms::{AbsPath, Span};
 
 /// The name of the service that puts the program in place.
 pub const PROGRAM_SERVICE: &str = "etcd-lun-program.service";
@@ -24,10 +24,15 @@ pub fn program_script() -> String {
     template::bare(SCRIPT)
 }
 
-/// Renders both services. `beneath` was validated when the main service was rendered.
-pub(super) fn program_units(beneath: &[AbsPath]) -> [Rendered; 2] {
+/// Renders both services. `beneath` was validated when the main service was rendered. Where no program is in place, it is fetched
+/// for as long as `patience` before the boot goes on without.
+pub(super) fn program_units(beneath: &[AbsPath], patience: Span) -> [Rendered; 2] {
     let beneath: Vec<_> = beneath.iter().map(AbsPath::as_str).collect();
-    let values = [("@BENEATH@", beneath.join(" ")), ("@SCRIPT@", PROGRAM_SCRIPT.to_owned())];
+    let values = [
+        ("@BENEATH@", beneath.join(" ")),
+        ("@SCRIPT@", PROGRAM_SCRIPT.to_owned()),
+        ("@PATIENCE@", patience.0.as_secs().to_string()),
+    ];
     [(FETCH_SERVICE, FETCH_TEMPLATE), (PROGRAM_SERVICE, TEMPLATE)]
         .map(|(name, text)| Rendered { name: name.into(), text: template::filled(text, &values) })
 }
