@@ -40,7 +40,7 @@ NEEDS = [
     ("asking iscsid to log in", DOMAIN, "iscsid_t", "unix_stream_socket", "connectto"),
     ("starting iscsid's socket", HANDS, "iscsi_unit_file_t", "service", "start reload"),
     ("a journal with sockets from the initrd", DOMAIN, "kernel_t", "unix_dgram_socket", "sendto"),
-    ("starting etcd's unit", HANDS, "etcd_lun_etcd_unit_t", "service", "start status reload"),
+    ("starting and stopping etcd's unit", HANDS, "etcd_lun_etcd_unit_t", "service", "start stop status reload"),
     ("a portal with a DNS name", DOMAIN, DOMAIN, "udp_socket", "connect read write"),
     ("a portal with a DNS name", PORTALS, PORTALS, "udp_socket", "create connect read write"),
     ("a portal with a DNS name", PORTALS, "etc_t", "file", "getattr open read"),

@@ -166,7 +166,9 @@ def of_hands(policy, own):
     yield "never: hands that start another unit", beyond(
         policy, on("service", "start", "reload"), {"etcd_lun_etcd_unit_t", "iscsi_unit_file_t"}
     )
-    yield "never: hands that stop or enable a unit", on("service", "stop", "enable", "disable")
+    yield "never: hands that stop another unit, or enable one", on("service", "enable", "disable") | beyond(
+        policy, on("service", "stop"), {"etcd_lun_etcd_unit_t"}
+    )
     yield "never: hands with a command to PID 1 itself", may(HANDS, "init_t", "system") - {"status"}
     yield "never: hands that relabel a file", {type_ for class_ in FILES for type_ in on(class_, "relabelto", "relabelfrom")}
     yield "never: hands that mount with another label", on("filesystem", "mount", "remount", "relabelto") - {"etcd_lun_data_t", "etcd_lun_records_t"}

@@ -3,8 +3,9 @@
 //! The run has the verified filesystem mounted for itself meanwhile. So it stays in memory, and what is mounted beside it is the same
 //! one: XFS refuses a second filesystem of the same UUID. If anything fails, the mount goes before the run goes on.
 
+use super::anew;
 use hands::{
-    Door, Explained, Request,
+    Door, Explained, Request, Requester,
     looks::{mounted_on, nothing_on},
     name_of,
 };
@@ -44,9 +45,15 @@ pub fn rejected(error: anyhow::Error, taken_back: anyhow::Result<()>, at: &AbsPa
     }
 }
 
-/// Asks PID 1 to unmount the data directory. systemd has made a unit of the mount.
+/// Asks PID 1 to unmount the data directory. systemd has made a unit of the mount. The service asks its hands, and so often only.
 pub fn unmount(door: &Door<'_>, unit: &str) -> anyhow::Result<()> {
-    Ok(systemd::stop(door.host, unit, UNMOUNT_LIMIT)?)
+    match door.requester {
+        Requester::Person => Ok(systemd::stop(door.host, unit, UNMOUNT_LIMIT)?),
+        Requester::Service => {
+            anew::begin(door.host)?;
+            door.perform(&Request::TakeBack)
+        }
+    }
 }
 
 /// Unmounts what was not accepted.

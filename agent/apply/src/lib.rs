@@ -13,6 +13,7 @@
 //! * [`guard`]: the preconditions that a destructive step reads again just before it acts
 //! * [`machine`]: what steps see of the machine and do to it, so that a model can drive them
 //! * [`aside`]: putting the data directory's content aside, and back
+//! * [`anew`]: how often the service has mounted the LUN anew
 //! * [`unmount`]: asking PID 1 to unmount, and waiting for everyone else
 //! * [`quiet`]: the state of the source with which a provisional proof begins
 //! * [`cures`]: what a person can do when the machine did not do something
@@ -25,6 +26,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod alone;
+pub mod anew;
 mod aside;
 mod away;
 mod cause;

@@ -6,7 +6,7 @@
 
 use super::exposure;
 use anyhow::{Context as _, ensure};
-use hands::{Door, looks::mounted_on};
+use hands::{Door, Requester, looks::mounted_on};
 use host::{
     Host, block,
     mountinfo::{self, Everywhere, Holder, Mount},
@@ -48,7 +48,10 @@ pub fn until_filesystem_is_gone(door: &Door<'_>, unit: &str, at: &AbsPath) -> an
     let (host, mount) = (door.host, unmounted(door, unit, at)?);
     let deadline = Instant::now() + RELEASE_LIMIT;
     loop {
-        unmount_elsewhere(host, mount.device)?;
+        // The service cannot join a namespace. It waits until whoever has one ends.
+        if door.requester == Requester::Person {
+            unmount_elsewhere(host, mount.device)?;
+        }
         let left = Everywhere::new(host).holders(mount.device.0, mount.device.1)?;
         match left.first() {
             None => return Ok(()),

@@ -27,7 +27,7 @@ use node::{
     layout::{CONFIG_AT_BOOT, CONFIG_BY_HAND},
 };
 use observe::secrets::{self, Secrets};
-use plan::{Goal, Occasion, Refusal, ShutDownRefusal};
+use plan::{Goal, Occasion, Refusal};
 use std::{path::Path, time::Duration};
 use terms::fail;
 
@@ -37,7 +37,7 @@ pub(super) struct Options {
     /// Run as the service does at boot: do not stop an etcd that runs, and do not wait for etcd
     #[arg(long)]
     pub boot: bool,
-    /// Do nothing unless the LUN that is mounted for etcd is gone or another volume (internal; run by etcd-lun-lost.service)
+    /// Do nothing unless the LUN that is mounted for etcd is gone, shut down or another volume (internal; run by etcd-lun-lost.service)
     #[arg(long, requires = "boot")]
     pub if_lost: bool,
     #[command(flatten)]
@@ -150,8 +150,9 @@ fn run_once(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exi
     outcome.map(drop)
 }
 
-/// Does what a boot does if the kernel has lost the LUN that is mounted for etcd, such as by a log-out of another program. If the
-/// target has mapped another volume there, takes that volume's disk away.
+/// Does what a boot does if the kernel has lost the LUN that is mounted for etcd, such as by a log-out of another program, or its
+/// filesystem has shut down: that is mounted anew, after the looks of a boot. If the target has mapped another volume there, takes
+/// that volume's disk away.
 /// Does nothing at a shutdown, and while another run is under way, which may have logged out itself.
 pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
     let goal = Goal::Lun(Occasion::Boot);
@@ -175,7 +176,7 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
         return Ok(());
     };
     tracing::warn!(
-        "the session of etcd's LUN is gone, though {} is mounted: logging in again",
+        "etcd's LUN was lost at {}, or its filesystem has shut down: making the session again, and mounting the LUN anew if etcd needs that",
         config.etcd.data_dir
     );
     let mut progress = Progress::new().followed_in(file);
@@ -183,27 +184,12 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
     if let Some(file) = progress.into_file() {
         file.end(result_of(goal, outcome.as_ref()));
     }
-    match outcome {
-        Ok(_) => {
-            tracing::warn!("the session of etcd's LUN is there again, and etcd can use the LUN");
-            Ok(())
-        }
-        // What this run is for is done. The rest is a person's.
-        Err(Exit::Refused(refusal))
-            if matches!(*refusal, Refusal::ShutDown(ShutDownRefusal::ShutDown { .. })) =>
-        {
-            tracing::error!(
-                "the session of etcd's LUN is there again, and etcd stays down until someone runs `etcd-lun apply`: {refusal}"
-            );
-            Ok(())
-        }
-        Err(exit) => Err(exit),
-    }
+    outcome.map(|_| tracing::warn!("etcd's LUN is there again, and etcd can use it"))
 }
 
 /// What is wrong with the LUN that is mounted for etcd.
 enum Trouble {
-    /// The kernel has lost it.
+    /// The kernel has lost it, or its filesystem has shut down.
     Lost,
     /// This disk is another volume.
     OtherVolume(String, Refusal),
@@ -214,20 +200,22 @@ fn trouble(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Opti
     const PAUSE: Duration = Duration::from_secs(2);
     let now = || {
         let node = observe::mounted_lun(door, config, identity.clone());
-        if plan::has_lost_its_lun(config, &node) {
-            return Some(Trouble::Lost);
+        let unfinished =
+            observe::mounted_anew(door.host).context("reading what was mounted anew")?.unfinished;
+        if plan::has_lost_its_lun(config, &node) || plan::is_to_be_mounted_anew(config, &node, unfinished) {
+            return Ok(Some(Trouble::Lost));
         }
-        let (disk, refusal) = plan::another_volume(config, &node)?;
-        Some(Trouble::OtherVolume(disk.to_owned(), refusal))
+        let other = plan::another_volume(config, &node);
+        anyhow::Ok(other.map(|(disk, refusal)| Trouble::OtherVolume(disk.to_owned(), refusal)))
     };
-    match now() {
+    match now()? {
         found @ Some(Trouble::OtherVolume(..)) => return Ok(found),
         _ if door.is_stopping()? => return Ok(None),
         found @ Some(Trouble::Lost) => return Ok(found),
         None => {}
     }
     door.host.pause(PAUSE).context("waiting for another look")?;
-    Ok(now())
+    Ok(now()?)
 }
 
 /// Makes a run by hand independent of its terminal. A service has neither a terminal nor a session that could end.
@@ -260,7 +248,9 @@ fn carry_out(
     progress: &mut Progress<'_>,
 ) -> Result<Done, Exit> {
     log_domain(door.host, config);
-    Ok(apply::apply(door, config, secrets, identity, goal, lock, progress)?)
+    let done = apply::apply(door, config, secrets, identity, goal, lock, progress)?;
+    apply::anew::finish(door.host)?;
+    Ok(done)
 }
 
 /// What `apply` prints.

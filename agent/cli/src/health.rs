@@ -90,8 +90,10 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     if options.record {
         // The journal first, so that metrics which cannot be written do not keep the outcomes out of it.
         record(&host, &report)?;
-        let is_lost =
-            plan::has_lost_its_lun(&config, &node) || plan::another_volume(&config, &node).is_some();
+        let unfinished = observe::mounted_anew(&host).context("reading what was mounted anew")?.unfinished;
+        let is_lost = plan::has_lost_its_lun(&config, &node)
+            || plan::is_to_be_mounted_anew(&config, &node, unfinished)
+            || plan::another_volume(&config, &node).is_some();
         call_if_lost(&host, is_lost)?;
         write_textfile(&door, &config, &text())?;
     }

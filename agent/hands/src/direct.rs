@@ -27,6 +27,8 @@ use unit::SHUTDOWN_SERVICE;
 
 /// mkfs.xfs zeroes the log, which takes minutes on a slow thin LUN.
 const FORMAT_LIMIT: Duration = Duration::from_secs(900);
+/// etcd ends within one request time-out after SIGTERM. systemd's own limit of 90 s is reached before this one.
+const STOP_LIMIT: Duration = Duration::from_secs(180);
 /// A large database takes long to open, and a member waits for its peers.
 const ETCD_LIMIT: Duration = Duration::from_secs(300);
 /// systemd's default limit for the start of a unit is 90 s. iscsid and our own units start almost at once.
@@ -108,7 +110,7 @@ impl Privileged for Direct {
                 // multipathd gives the map a new table for each path that is gone, which keeps what is written until one is there again.
                 let until = Instant::now() + MULTIPATHD_LIMIT;
                 while let Some(name) = block::map_name(host, disk)?
-                    && !xfs::is_shut_down(&host.root.locate(self.data_dir.as_path()))
+                    && !self.is_shut_down(host)
                     && Instant::now() < until
                 {
                     multipath::stop_queueing(host, &name)?;
@@ -122,7 +124,9 @@ impl Privileged for Direct {
             Request::Park => {
                 let path = self.manifest()?;
                 // So that the service can have no member stopped that serves. A person has asked the cluster.
-                let keeps_out = self.requester == Requester::Person || self.keeps_etcd_out(host)?;
+                let keeps_out = self.requester == Requester::Person
+                    || self.is_shut_down(host)
+                    || self.keeps_etcd_out(host)?;
                 looks::fenced(keeps_out, &self.data_dir, &format!("{path} stays"))?;
                 manifest::park(host, path, &parked(path)).map_err(manifest_error)?;
             }
@@ -152,6 +156,16 @@ impl Privileged for Direct {
             }
             Request::TakeBack => {
                 self.where_pid1_mounts(host, |host| Ok(staging::unmount_for_all(host, &self.data_dir)?))?
+            }
+            Request::StopEtcd => {
+                let unit = self.etcd_unit()?;
+                require!(
+                    self.requester == Requester::Person || self.is_shut_down(host),
+                    HandsRefused,
+                    "the filesystem at {} has not shut down: {unit} goes on",
+                    self.data_dir
+                );
+                systemd::stop(host, unit, STOP_LIMIT)?;
             }
             Request::StartEtcd { wait } => {
                 let unit = self.etcd_unit()?;
@@ -310,6 +324,10 @@ impl Direct {
             Requester::Service => work(host),
             Requester::Person => namespace::in_that_of_pid1(work),
         }
+    }
+
+    fn is_shut_down(&self, host: &Host) -> bool {
+        xfs::is_shut_down(&host.root.locate(self.data_dir.as_path()))
     }
 
     /// The data directory is one in which etcd cannot start: nothing is mounted there, and it holds only the file `member`.

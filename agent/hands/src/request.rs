@@ -114,6 +114,8 @@ pub enum Request {
     },
     /// Unmounts the LUN from the data directory.
     TakeBack,
+    /// Stops etcd's unit. The service may do it where the LUN's filesystem has shut down: etcd acknowledges nothing there.
+    StopEtcd,
     /// Starts etcd's unit, whose start limit may be reached.
     StartEtcd {
         /// True if the answer waits until it runs.

@@ -213,9 +213,9 @@ pub(super) fn mount(input: CheckInput<'_>) -> Outcome {
         };
         if mount.io_error {
             let cure = if is_cut_off(input) {
-                "make the target reachable (see the check `session`), then run `etcd-lun apply`"
+                "make the target reachable (see the check `session`): then etcd-lun mounts the LUN anew"
             } else {
-                "run `etcd-lun apply`, which stops etcd, mounts the LUN again and starts etcd"
+                "etcd-lun mounts the LUN anew within a minute; if it does not, run `etcd-lun apply`, which stops etcd, mounts the LUN again and starts etcd"
             };
             return found(format!("{at} gives I/O errors: the filesystem has shut down; {cure}"));
         }

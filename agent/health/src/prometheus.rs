@@ -141,9 +141,11 @@ fn of_data(text: &mut Text, node: &Node, health: &HealthFacts) {
     text.gauge("mounted", "1 if something is mounted on etcd's data directory.", {
         mount.map(|mount| flag(mount.is_some()))
     });
-    text.gauge("shut_down", "1 if the filesystem on the LUN has shut down after an I/O error, until someone runs `etcd-lun apply`.", {
-        mount.and_then(Option::as_ref).map(|mount| flag(mount.io_error))
-    });
+    text.gauge(
+        "shut_down",
+        "1 if the filesystem on the LUN has shut down after an I/O error, until it is mounted anew.",
+        mount.and_then(Option::as_ref).map(|mount| flag(mount.io_error)),
+    );
     let space = mount.and_then(Option::as_ref).and_then(|mount| mount.free);
     text.gauge("size_bytes", "Size of the filesystem on the LUN.", space.map(|(_, Bytes(all))| count(all)));
     text.gauge(

@@ -68,12 +68,19 @@ pub(super) fn paths(input: CheckInput<'_>) -> Outcome {
 
 pub(super) fn shared_target(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.health.others).and_then(|others| {
-        if others.is_empty() {
-            return ok("no other program of this node uses it");
-        }
-        match known(&input.health.safe_logout)? {
-            true => ok(format!("{} too, and iscsid is set to end no session in use", listed(others))),
-            false => found(shared(&iscsi(input.config)?.target.iqn, others)),
+        let anew = known(&input.health.mounted_anew)?;
+        let safe = others.is_empty() || *known(&input.health.safe_logout)?;
+        let can_end = if safe { None } else { Some(shared(&iscsi(input.config)?.target.iqn, others)) };
+        let has_ended = anew.last().map(|ago| {
+            format!(
+                "etcd-lun has mounted etcd's LUN anew, the last time {ago} ago ({} within a day): another program has logged the session out, or the target had taken the LUN away; `journalctl -u iscsid -u etcd-lun-lost` says when",
+                anew.len()
+            )
+        });
+        match (has_ended, can_end) {
+            (None, None) if others.is_empty() => ok("no other program of this node uses it"),
+            (None, None) => ok(format!("{} too, and iscsid is set to end no session in use", listed(others))),
+            (has_ended, can_end) => found(has_ended.into_iter().chain(can_end).collect::<Vec<_>>().join(". ")),
         }
     }))
 }

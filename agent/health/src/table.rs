@@ -21,7 +21,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "session",
         protects: "the LUN can be reached",
-        limit: "the kernel reports LOGGED_IN",
+        limit: "the kernel reports LOGGED_IN, and iscsid runs",
         severity: Critical,
         run: checks::session,
     },
@@ -42,7 +42,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "shared-target",
         protects: "no other program's log-out ends etcd's session",
-        limit: "no other session or record of this node to the target, or `target.safe_logout = true`",
+        limit: "no other session or record of this node to the target, or `target.safe_logout = true`; no loss of the LUN within a day",
         severity: Warning,
         run: storage::shared_target,
     },

@@ -137,14 +137,18 @@ fn now() -> io::Result<Duration> {
     SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)
 }
 
+/// The time since the boot. It goes on while the system is suspended, and no clock is set by it.
+pub fn since_boot() -> io::Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_BOOTTIME)?.into())
+}
+
 /// How long before this boot the newest file below a directory was written. Zero for one of this boot; none if there is no file.
 pub fn idle_before_boot(dir: impl AsFd) -> io::Result<Option<Duration>> {
     let (written, now) = (files(dir)?.written, now()?);
     if written > now {
         return Err(io::Error::other("its newest file is of the future: the clock is wrong"));
     }
-    let up = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME)?);
-    let idle = now.saturating_sub(up).saturating_sub(written);
+    let idle = now.saturating_sub(since_boot()?).saturating_sub(written);
     Ok((!written.is_zero()).then(|| Duration::from_secs(idle.as_secs())))
 }
 

@@ -3,7 +3,7 @@
 use super::{etcd::ActiveState, fact::Fact};
 use serde::Serialize;
 use std::fmt;
-use terms::{Bytes, Portal};
+use terms::{Bytes, Portal, Span};
 
 /// Figures of a node, at one moment or over a few seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,6 +33,8 @@ pub struct HealthFacts {
     pub pressure: Fact<Pressure>,
     /// Seconds after which a task that waits for a disk makes the kernel panic; none if it never does.
     pub hung_task_panic: Fact<Option<u64>>,
+    /// How long ago the service has mounted the LUN anew, each time within a day.
+    pub mounted_anew: Fact<Vec<Span>>,
 }
 
 /// A use of the config's target by another program of this node.

@@ -1,5 +1,6 @@
 //! What was observed: facts as serialisable values. They have queries and no other behaviour.
 
+mod anew;
 pub mod authority;
 mod cluster;
 mod etcd;
@@ -12,6 +13,7 @@ mod lun;
 mod order;
 mod selinux;
 
+pub use anew::MountedAnew;
 pub use cluster::{Cluster, Elsewhere, Member, MemberHealth};
 pub use etcd::{ActiveState, DATABASE, Etcd, EtcdState, KUBELET, PodState, database};
 pub use fact::Fact;

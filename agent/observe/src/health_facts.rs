@@ -1,16 +1,16 @@
 //! Observes what only `health` needs: figures of disks, sessions, units and etcd, some of them over a few seconds.
 
-use super::records::others_at_target;
+use super::{mounted_anew, records::others_at_target};
 use config::{Backing, Config};
 use hands::{Door, UnitUnknown, Units};
-use host::{Host, block, iscsi, kmsg, pressure, route, staging, tree};
+use host::{Host, block, dir, iscsi, kmsg, pressure, route, staging, tree};
 use locate::disks;
 use node::{
     Fact, HealthFacts, LunView, Multipath, Node, OtherUse, Path, Pressure, Route, Starter, UnitState,
     WriteCache, layout::STATE,
 };
 use std::{io, time::Duration};
-use terms::{Bytes, Iqn, Session};
+use terms::{Bytes, Iqn, Session, Span};
 
 /// The time between two samples. It is long enough for an idle etcd to write a few times: Kubernetes renews leases all the time,
 /// and etcd commits every 100 ms while anything changes. It is short enough for a person to wait.
@@ -51,7 +51,14 @@ pub fn health_facts(door: &Door<'_>, config: &Config, node: &Node) -> HealthFact
         safe_logout: iscsi::keeps_sessions_in_use(host).into(),
         pressure: pressure.into(),
         hung_task_panic: hung_task_panic(host).into(),
+        mounted_anew: mounted_anew_today(host).into(),
     }
+}
+
+fn mounted_anew_today(host: &Host) -> io::Result<Vec<Span>> {
+    const DAY: Duration = Duration::from_secs(86_400);
+    let ago = |ago: Duration| Span(Duration::from_secs(ago.as_secs()));
+    Ok(mounted_anew(host)?.within(dir::since_boot()?, DAY).map(ago).collect())
 }
 
 /// Kernel `Documentation/admin-guide/sysctl/kernel.rst`. A kernel that does not look for such tasks lacks both files.

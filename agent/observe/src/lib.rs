@@ -26,6 +26,7 @@ pub use health_facts::health_facts;
 pub use iscsi::answering;
 pub use local::record;
 pub use lun::lun;
+pub use mount::mounted_anew;
 pub use records::others_at_target;
 pub use selinux::{in_force, selinux};
 

@@ -2,7 +2,7 @@
 
 use super::lun::read_stamp;
 use host::{Host, inode, mountinfo, staging, tree, xfs};
-use node::{DataMount, Fact, authority::Stamp};
+use node::{DataMount, Fact, MountedAnew, authority::Stamp};
 use std::io;
 use terms::{AbsPath, Span};
 
@@ -27,6 +27,12 @@ pub(super) fn data(host: &Host, data_dir: &AbsPath) -> Fact<Option<DataMount>> {
         io_error: xfs::is_shut_down(&host.root.locate(data_dir.as_path())),
         root_age: root.as_ref().ok().and_then(|root| inode::age(root).ok()).map(Span),
     }))
+}
+
+/// How often the service has mounted the LUN anew since the boot.
+pub fn mounted_anew(host: &Host) -> io::Result<MountedAnew> {
+    let text = host.root.read_ours(MountedAnew::PATH)?;
+    Ok(text.map(|text| serde_json::from_str(&text)).transpose()?.unwrap_or_default())
 }
 
 fn merged(options: &[String], of_filesystem: &[String]) -> Vec<String> {

@@ -26,12 +26,13 @@ const REMOVED: &str = "the target has mapped another volume beneath the mount. T
 
 /// Something is mounted on the data directory.
 pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, Refusal> {
-    // By hand a filesystem that has shut down is unmounted first: then nobody uses the session any more.
-    let by_hand = mount.io_error && input.occasion == Occasion::ByHand;
-    if !by_hand
-        && has_lost_its_lun(input.config, input.node)
-        && let Some(plan) = attach::plan(input)?
-    {
+    // By hand a filesystem that has shut down is unmounted first: then nobody uses the session any more. The service first makes sure
+    // that the LUN is there.
+    let looks_first = match (mount.io_error, input.occasion) {
+        (true, occasion) => occasion == Occasion::Boot,
+        (false, _) => has_lost_its_lun(input.config, input.node),
+    };
+    if looks_first && let Some(plan) = attach::plan(input)? {
         return Ok(plan);
     }
     if mount.io_error {
@@ -67,6 +68,18 @@ pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, 
 pub fn has_lost_its_lun(config: &Config, node: &Node) -> bool {
     mounted_from_target(config, node).is_some()
         && matches!(node.lun.known(), Some(LunView::NoSession | LunView::NotAttached))
+}
+
+/// True if the LUN's filesystem has shut down, or the service has unmounted one that had, and has not come further.
+pub fn is_to_be_mounted_anew(config: &Config, node: &Node, unfinished: bool) -> bool {
+    let says_lun = |record: &Record| record.authority == Authority::Lun && !record.rolled_back;
+    match mounted_from_target(config, node) {
+        Some((_, mount)) => mount.io_error,
+        None if matches!(node.mount, Fact::Known(None)) => {
+            unfinished && node.record.known().and_then(Option::as_ref).is_some_and(says_lun)
+        }
+        None => false,
+    }
 }
 
 /// Returns the disk that is mounted for etcd, and why it must go, if it holds another volume: the target has mapped that anew, and
@@ -121,16 +134,13 @@ fn unmount_shut_down(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, R
     {
         return Err(foreign_mount(input, mount));
     }
-    // The service does not stop an etcd in the background, and at boot nothing is mounted yet.
-    if input.occasion == Occasion::Boot {
-        // After another volume was taken away, a scan finds it again.
-        if let (Some(record), Some(LunView::Seen(seen))) = (input.record, input.node.lun.known())
-            && seen.devno != mount.devno
-        {
-            lun::usable_wwid(input, seen)?;
-            check_filesystem(record, seen)?;
-        }
-        return Err(ShutDownRefusal::ShutDown { at: input.data_dir() }.into());
+    // After another volume was taken away, a scan finds it again.
+    if input.occasion == Occasion::Boot
+        && let (Some(record), Some(LunView::Seen(seen))) = (input.record, input.node.lun.known())
+        && seen.devno != mount.devno
+    {
+        lun::usable_wwid(input, seen)?;
+        check_filesystem(record, seen)?;
     }
     if !input.local.is_fenced() {
         return Err(ShutDownRefusal::Unfenced { at: input.data_dir(), unit: input.mount_unit() }.into());

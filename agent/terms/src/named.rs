@@ -99,6 +99,7 @@ names! {
     MountFailed "mount-failed"
     MountNotAccepted "mount-not-accepted"
     MountHeld "mount-held"
+    MountedAnewOften "mounted-anew-often"
     // etcd.
     ManifestAbsent "manifest-absent"
     ManifestReturned "manifest-returned"

@@ -65,6 +65,7 @@ fn makes_a_session(step: &Step) -> bool {
             | Step::Node(NodeStep::LogOut { .. })
             | Step::Node(NodeStep::LogIn(_))
             | Step::Node(NodeStep::AttachLun(_))
+            | Step::Node(NodeStep::AwaitDisk { .. })
     )
 }
 

@@ -2,7 +2,7 @@
 //! reachable late.
 
 use super::*;
-use plan::{LabelRefusal, ShutDownRefusal};
+use plan::LabelRefusal;
 use support::say;
 
 /// Runs plans until nothing is left. With `crash` the run is interrupted after that many steps in total.
@@ -259,29 +259,29 @@ fn the_policy_knows_the_label_of_the_mount() {
 }
 
 #[test]
-fn a_filesystem_that_has_shut_down_is_mounted_again_by_a_person() {
-    for (runtime, state) in [("systemd", "failed"), ("systemd", "active"), ("static-pod", "active")] {
+fn a_filesystem_that_has_shut_down_is_mounted_anew() {
+    let states = [("systemd", "failed"), ("systemd", "active"), ("static-pod", "active")];
+    for ((runtime, state), occasion) in
+        states.into_iter().flat_map(|one| [(one, Occasion::ByHand), (one, Occasion::Boot)])
+    {
         let mut world = World::new(node());
         run(&mut world, None).unwrap();
         world.crash();
         known(&mut world.node.mount).as_mut().unwrap().io_error = true;
         world.node.mounted_stamp = unknown();
         world.node.etcd = Fact::Known(etcd(state));
-        let refusal = plan(&config_for(runtime), &world.node, Occasion::Boot).unwrap_err();
-        assert!(matches!(refusal, Refusal::ShutDown(ShutDownRefusal::ShutDown { .. })), "{refusal}");
-        let steps = run_as(&mut world.clone(), None, runtime, Occasion::ByHand).unwrap();
+        let steps = run_as(&mut world.clone(), None, runtime, occasion).unwrap();
         for cut in 0..=steps {
             let mut world = world.clone();
-            run_as(&mut world, Some(cut), runtime, Occasion::ByHand).unwrap();
+            run_as(&mut world, Some(cut), runtime, occasion).unwrap();
             world.crash();
-            run_as(&mut world, None, runtime, Occasion::ByHand).unwrap();
+            run_as(&mut world, None, runtime, occasion).unwrap();
             assert!(is_done(&world), "{runtime}, {state}, cut at {cut}: {world:#?}");
         }
     }
 }
 
-/// Somebody else's log-out, or the array: the session comes back as at a boot. What a filesystem that has shut down needs beside
-/// it is a person's.
+/// Somebody else's log-out, or the array: the session comes back as at a boot, and then a filesystem that has shut down is unmounted.
 #[test]
 fn a_lun_that_is_lost_while_it_is_mounted_is_attached_again_at_once() {
     for lost in [LunView::NoSession, LunView::NotAttached] {
@@ -312,8 +312,8 @@ fn a_lun_that_is_lost_while_it_is_mounted_is_attached_again_at_once() {
             assert!(!has_lost_its_lun(&config(), &Node { mount: Fact::Known(None), ..node.clone() }));
             if shut {
                 let mut back = Node { lun: attached, sessions: world.node.sessions.clone(), ..node.clone() };
-                let refusal = plan(&config(), &back, Occasion::Boot).unwrap_err();
-                assert!(matches!(refusal, Refusal::ShutDown(ShutDownRefusal::ShutDown { .. })), "{refusal}");
+                let ends = plan(&config(), &back, Occasion::Boot).unwrap();
+                assert!(ends.steps.iter().any(|step| step.id() == "unmount-shut-down"), "{ends:?}");
                 // After another volume was taken away it is attached again as a new disk.
                 (machine::seen(&mut back).devno, machine::seen(&mut back).wwid) =
                     ("8:32".into(), Fact::Known(other_wwid()));

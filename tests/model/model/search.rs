@@ -123,7 +123,7 @@ fn is_ours_to_mend(world: &World, verb: Verb) -> bool {
     match verb {
         // A rollback or a boot finishes a rollback. `apply` by hand or a boot finishes a migration.
         Verb::Run(Goal::Lun(Occasion::ByHand)) if half_way => return false,
-        Verb::Run(Goal::Lun(Occasion::Boot)) if world.is_running() || world.shut => return false,
+        Verb::Run(Goal::Lun(Occasion::Boot)) if world.is_running() && !world.shut => return false,
         Verb::Mark if world.shut => return false,
         // A rollback needs a LUN that answers. `apply` ensures that.
         Verb::Run(Goal::Local) if !(half_way || world.record_says_lun() && world.session) => return false,

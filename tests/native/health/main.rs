@@ -249,7 +249,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         (
             "mount",
             |node| known(&mut node.mount).as_mut().unwrap().io_error = true,
-            "has shut down; run `etcd-lun apply`",
+            "has shut down; etcd-lun mounts the LUN anew within a minute; if it does not, run `etcd-lun apply`",
         ),
         (
             "mount",
@@ -409,6 +409,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         routes: unknown(),
         pressure: unknown(),
         hung_task_panic: unknown(),
+        mounted_anew: unknown(),
     };
     let report = health::assess(&config(), &blind, &blind_vitals);
     assert_eq!(report.rows.len(), CHECKS.len());

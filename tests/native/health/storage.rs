@@ -6,6 +6,7 @@ use health::{self, ISCSI_ONLY, Outcome, Run};
 use node::{Fact, HealthFacts, LunView, Multipath, Node, OtherUse};
 use std::time::Duration;
 use support::*;
+use terms::Span;
 
 /// What `target.multipath = true` asks of a node in use, and of a map in use in any case.
 #[test]
@@ -106,12 +107,20 @@ fn of_a_disk_of_the_machine_s_own_nobody_asks_for_a_target() {
 /// Another program's log-out ends every session to the target, unless iscsid is set to refuse that.
 #[test]
 fn a_target_that_others_use_is_fine_if_iscsid_ends_no_session_in_use() {
-    let outcome = |safe_logout| {
+    let look = |safe_logout, mounted_anew| {
         let others = Fact::Known(vec![OtherUse::Session { sid: 9, interface: None }]);
-        let facts = HealthFacts { others, safe_logout, ..health_facts() };
+        let facts = HealthFacts { others, safe_logout, mounted_anew, ..health_facts() };
         let rows = health::assess(&config(), &migrated(), &facts).rows;
         rows.into_iter().find(|row| row.check == "shared-target").unwrap().outcome
     };
+    let outcome = |safe_logout| look(safe_logout, Fact::Known(Vec::new()));
+    // What has happened is said, and what can happen again.
+    for (safe, says_both) in [(true, false), (false, true)] {
+        let anew = Fact::Known([600, 60].map(|ago| Span(Duration::from_secs(ago))).to_vec());
+        let said = look(Fact::Known(safe), anew).detail().to_owned();
+        assert!(said.contains("anew, the last time 1min ago (2 within a day)"), "{said}");
+        assert_eq!(said.contains("ends etcd's session too"), says_both, "{said}");
+    }
     assert!(matches!(outcome(Fact::Known(true)), Outcome::Ok(_)));
     assert!(matches!(outcome(Fact::Known(false)), Outcome::Found(_)));
     assert!(matches!(outcome(unknown()), Outcome::CannotTell(_)));

@@ -10,14 +10,12 @@ use crate::{
 use anyhow::Context as _;
 use config::{Config, Runtime, parked};
 use hands::{Door, Request, Requester};
-use host::{Host, cri, filelock, manifest, process, systemd};
+use host::{Host, cri, filelock, manifest, process};
 use node::{Fact, KUBELET, authority::Authority, layout::ETCD_STOPPED};
 use plan::step::StartEtcd;
 use std::time::{Duration, Instant};
 use terms::{AbsPath, fail, named};
 
-/// etcd ends within one request time-out after SIGTERM. systemd's own limit of 90 s is reached before this one.
-const STOP_LIMIT: Duration = Duration::from_secs(180);
 /// The kubelet reads its directory every 20 s (`fileCheckFrequency`), and then the pod has its grace period. Each wait has
 /// this limit: for etcd itself, and for the other containers.
 const POD_STOP_LIMIT: Duration = Duration::from_secs(300);
@@ -44,7 +42,7 @@ pub fn stop(run: &mut Run<'_>, runtime: &Runtime, whole_pod: bool) -> anyhow::Re
             host.root
                 .write_durably(&ETCD_STOPPED.parse()?, unit, 0o600)
                 .context("recording that etcd-lun stops etcd")?;
-            systemd::stop(host, unit, STOP_LIMIT)?;
+            door.perform(&Request::StopEtcd)?;
             wait_until_free(host, data_dir, &users::list, RELEASE_LIMIT, &|| Ok(()))
                 .with_context(|| format!("{unit} is stopped, but its data may still be in use"))?;
             Ok(format!("{unit} is stopped, nobody uses {data_dir}"))

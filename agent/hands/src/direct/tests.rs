@@ -251,6 +251,20 @@ fn the_manifest_goes_aside_unless_a_member_serves() {
     );
 }
 
+/// Where the filesystem has shut down it is stopped: `beside/logged-out-under-etcd` on a node.
+#[test]
+fn an_etcd_that_can_serve_is_not_stopped() {
+    let (pod, mut unit) = (Node::pod("hands-stop-pod"), Node::unit("hands-stop"));
+    unit.mounted("8:16");
+    unit.record(WWID, true);
+    unit.files.put("var/lib/etcd/member/snap/db", "");
+    let goes_on = "the filesystem at /var/lib/etcd has not shut down: etcd.service goes on";
+    assert_eq!(unit.asked("\"stop-etcd\"").unwrap(), goes_on);
+    unit.direct.requester = Requester::Person;
+    assert!(unit.asked("\"stop-etcd\"").unwrap().starts_with(NO_BUS));
+    assert_eq!(pod.asked("\"stop-etcd\"").unwrap(), "etcd is a static pod and no unit");
+}
+
 #[test]
 fn etcd_is_started_on_nothing_that_is_mounted_and_not_the_lun() {
     let (pod, unit) = (Node::pod("hands-start"), Node::unit("hands-start-unit"));

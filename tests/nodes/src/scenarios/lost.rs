@@ -1,22 +1,26 @@
-//! The kernel loses etcd's LUN while it is mounted: another program logs our session out. What a boot would do begins by
-//! itself, within seconds. And iscsid refuses the log-out where the config asks for it.
+//! The kernel loses etcd's LUN while it is mounted: another program logs our session out. etcd serves again by itself, within
+//! seconds. And iscsid refuses the log-out where the config asks for it.
 
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::carries;
 use super::health::{failing, finding};
-use super::{carries, has};
 use crate::host;
 use crate::scene::{self, LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::target::{IQN, Lun, Offer, blank, fingerprint};
 use crate::verbs;
 
+/// An emulated node is slow.
+const LIMIT: Duration = Duration::from_secs(180);
+
 /// The command of a CSI driver (NetApp/trident#119). It names no interface.
 fn log_out() -> String {
-    format!("iscsiadm -m node -T {IQN} -p 10.77.0.1:3260 -u")
+    let portal = |what: &str| format!("$(cat /sys/class/iscsi_connection/*/persistent_{what})");
+    format!("iscsiadm -m node -T {IQN} -p {}:{} -u", portal("address"), portal("port"))
 }
 
 /// What the service has said since a moment, without systemd's own lines.
@@ -56,22 +60,32 @@ fn is_quiet(stage: &Stage, since: &str, after: &str) -> Result<()> {
     Ok(())
 }
 
-/// The service has logged in again, and names what only a person can do.
-fn leaves_the_rest(stage: &Stage, since: &str) -> Result<()> {
-    let acts = acts(stage, since)?;
-    if !acts.lines().any(|act| act == "log-in") || !acts.lines().any(|act| has(act, "etcd-lun apply")) {
-        let said = said(stage, since)?;
-        bail!("etcd-lun-lost.service should log in, and name what a person must do: {said}");
+/// etcd serves from the LUN again, by the service alone.
+fn serves_again(stage: &Stage, since: &str) -> Result<()> {
+    let serves = "etcdctl put beside/again yes >/dev/null 2>&1";
+    if let Err(error) = stage.wait_until_within(serves, LIMIT) {
+        bail!("{error}: {}", said(stage, since)?);
     }
-    Ok(())
+    println!(
+        "        etcd serves again {} s after the loss",
+        stage.node.ok(&format!("echo $(($(date +%s) - {since}))"))?
+    );
+    comes_back(stage, since)?;
+    let acts = acts(stage, since)?;
+    let steps = ["log-in", "unmount-shut-down", "mount-data"];
+    if let Some(step) = steps.iter().find(|step| !acts.contains(*step)) {
+        bail!("etcd-lun-lost.service should do the step {step}: {}", said(stage, since)?);
+    }
+    stage.has_kept("beside/lost")?;
+    carries(&finding(stage, "shared-target")?, &["mounted etcd's LUN anew", "logged the session out"])
 }
 
 /// Waits until our session is there again, with its disk, and the service has ended.
-fn comes_back(stage: &Stage, since: &str, limit: Duration) -> Result<()> {
+fn comes_back(stage: &Stage, since: &str) -> Result<()> {
     let back = "grep -q LOGGED_IN /dev/null $(grep -l etcd-lun /sys/class/iscsi_session/*/ifacename | sed s/ifacename/state/) &&
         ls /dev/disk/by-path/*:etcd-lun-1 &&
         [ \"$(systemctl show --property ActiveState --value etcd-lun-lost.service)\" = inactive ]";
-    if let Err(error) = stage.wait_until_within(back, limit) {
+    if let Err(error) = stage.wait_until_within(back, LIMIT) {
         let state = stage.node.run(
             "systemctl status 'etcd-lun-path@*' etcd-lun-lost.service; grep . /sys/class/iscsi_session/*/{state,ifacename}",
         )?;
@@ -80,9 +94,13 @@ fn comes_back(stage: &Stage, since: &str, limit: Duration) -> Result<()> {
     Ok(())
 }
 
-/// After [`log_out`]: the session is back, and everything says what is left for a person. Then a person does it.
-fn is_for_a_person(stage: &Stage, since: &str) -> Result<()> {
-    leaves_the_rest(stage, since)?;
+/// A fourth loss within an hour: everything says what is left for a person. Then a person does it.
+fn is_for_a_person(stage: &Stage) -> Result<()> {
+    let since = stage.node.ok("date +%s")?;
+    stage.node.ok(&log_out())?;
+    stage.wait_until(&format!(
+        "journalctl --since=@{since} -o cat -u etcd-lun-lost.service -t etcd-lun | grep mounted-anew-often"
+    ))?;
     carries(&finding(stage, "mount")?, &["/var/lib/etcd", "etcd-lun apply"])?;
     let metrics = stage.node.ok(
         "etcd-lun health --prometheus /run/lost.prom >/dev/null; grep ^etcd_lun_shut_down /run/lost.prom",
@@ -92,7 +110,12 @@ fn is_for_a_person(stage: &Stage, since: &str) -> Result<()> {
     }
     stage.apply()?;
     stage.is_on_lun()?;
-    stage.has_kept("beside/lost")
+    stage.has_kept("beside/lost")?;
+    // A day passes.
+    stage
+        .node
+        .ok("rm /run/etcd-lun/mounted-anew.json; systemctl reset-failed etcd-lun-lost.service || true")
+        .map(drop)
 }
 
 pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
@@ -129,8 +152,8 @@ pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
     if took.parse::<u64>()? > 60_000 {
         bail!("the loss was noticed too late: {}", said(stage, &since)?);
     }
-    comes_back(stage, &since, Duration::from_secs(180))?;
-    is_for_a_person(stage, &since)?;
+    serves_again(stage, &since)?;
+    stage.is_on_lun()?;
 
     // The target is away too. The service tries on until it is back.
     let since = stage.node.ok("date +%s")?;
@@ -141,8 +164,7 @@ pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
              grep -E '^error.*: in step (log-in|attach-lun): '"
     ))?;
     stage.target.restart()?;
-    comes_back(stage, &since, Duration::from_secs(180))?;
-    is_for_a_person(stage, &since)?;
+    serves_again(stage, &since)?;
 
     // No event: without udev's rule systemd does not know the path. The health check of the timer finds the loss.
     let since = stage.node.ok("date +%s")?;
@@ -151,9 +173,9 @@ pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
     stage.node.ok(&format!("{}; sleep 6", log_out()))?;
     is_quiet(stage, &since, "a log-out that nobody watches")?;
     stage.node.ok("systemctl start etcd-lun-health.service")?;
-    comes_back(stage, &since, Duration::from_secs(180))?;
-    is_for_a_person(stage, &since)?;
+    serves_again(stage, &since)?;
 
+    is_for_a_person(stage)?;
     is_refused(stage)?;
 
     // A reboot and a rollback log out too.
@@ -217,10 +239,13 @@ pub(super) fn beneath_the_mount(stage: &mut Stage, live: bool, volume: u32) -> R
     let before = fingerprint(&other)?;
     let took = stage.node.ok(&format!(
         "sleep 30; ! timeout 5 etcdctl put /live/late yes >/dev/null 2>&1 &&
-             [ \"$(systemctl show --property ExecMainStatus --value etcd-lun-lost.service)\" = 3 ] &&
              journalctl -k --since=@{since} -o short-unix | awk '
                  /LUN assignments|Power-on/ && !a {{ a = $1 }} /XFS .* shut down|Failing path/ && !b {{ b = $1 }} END {{ print b - a }}'"
     ))?;
+    // The run that attaches the other volume as a new disk has refused it too.
+    stage.wait_until(
+        "[ \"$(systemctl show --property ExecMainStatus --value etcd-lun-lost.service)\" = 3 ]",
+    )?;
     println!("        another volume was noticed after {took} s, {acknowledged} keys are acknowledged");
     // An emulated node is slow.
     if !(0.0..30.0).contains(&took.parse::<f64>()?) || fingerprint(&other)? != before {
@@ -299,13 +324,10 @@ pub(super) fn comes_back_confined(stage: &Stage) -> Result<()> {
     stage.node.ok("etcdctl put beside/lost yes")?;
     let since = stage.node.ok("date +%s")?;
     stage.node.ok(&log_out())?;
-    comes_back(stage, &since, Duration::from_secs(180))?;
-    leaves_the_rest(stage, &since)?;
+    serves_again(stage, &since)?;
     let said = said(stage, &since)?;
     if !said.contains("system_u:system_r:etcd_lun_t:s0") {
         bail!("etcd-lun-lost.service should have done it in its domain: {said}");
     }
-    stage.apply()?;
-    stage.is_on_lun()?;
-    stage.has_kept("beside/lost")
+    stage.node.ok("rm /run/etcd-lun/mounted-anew.json").map(drop)
 }

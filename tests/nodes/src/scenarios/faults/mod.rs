@@ -39,7 +39,6 @@ fn filesystem_shut_down(stage: &mut Stage) -> Result<()> {
          while ! pgrep -x sleep; do sleep 0.2; done; grep ' /var/lib/etcd ' /proc/$(pgrep -x sleep)/mountinfo")?;
     stage.node.ok("etcdctl put /before/shutdown yes && xfs_io -x -c shutdown /var/lib/etcd")?;
     unhealthy(&stage.agent("health")?, &["mount"])?;
-    check(&stage.agent("apply --boot")?, refused("shut-down", &["/var/lib/etcd", "etcd-lun apply"]))?;
     check(&stage.agent("mark")?, refused("shut-down", &["/var/lib/etcd"]))?;
     stage.apply()?;
     stage.is_on_lun()?;

@@ -70,5 +70,7 @@ fn late_lun(stage: &mut Stage) -> Result<()> {
         "        at the boot without the target {} stayed behind the fence until the target was back",
         NODES[0]
     );
+    super::super::lost::comes_back_confined(stage)?;
+    boot::static_pod::runs_on_lun(stage).context("after a log-out by another program")?;
     audit::nothing_denied(&stage.node)
 }
