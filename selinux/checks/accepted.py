@@ -13,12 +13,6 @@ ACCEPTED = [
     ),
     (
         "placement",
-        "var_run_t",
-        "Make directories in `/run`, and move files of its own there.",
-        "The directory of the program's own lock is made there at each boot.",
-    ),
-    (
-        "placement",
         "tmpfs_t",
         "Put files of its own types into filesystems in memory, such as `/dev/shm`.",
         "Red Hat's policy allows it to every domain. A module cannot take it away.",

@@ -18,8 +18,8 @@ FREEING = set(
 MOUNTED_ON = {"etcd_lun_var_run_t", "iscsi_var_lib_t", "etcd_lun_iscsi_conf_t", "var_lock_t"}
 EXECUTED = {"iscsid_exec_t", "rsync_exec_t", "fsadm_exec_t", "etcd_lun_exec_t"}
 NOT_EXECUTED = "shell_exec_t bin_t setfiles_exec_t mount_exec_t semanage_exec_t load_policy_exec_t".split()
-# The domain makes and removes names in directories of these types, but no files of these types.
-NAMED_IN = ["var_lib_t", "var_run_t"]
+# The domain makes and removes names in directories of this type, but no files of this type.
+NAMED_IN = ["var_lib_t"]
 # Beside the manifests are keys of the node.
 MANIFESTS = ["kubernetes_file_t", "kubernetes_config_t"]
 CHANGED = {

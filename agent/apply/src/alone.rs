@@ -24,12 +24,15 @@ pub(super) fn lock_path() -> anyhow::Result<AbsPath> {
     Ok(LOCK.parse()?)
 }
 
-/// Makes the directories in /run with the labels that the service needs, before the first lock of a run: its file gets its label
-/// from its directory. Nobody else gives them these labels if a run by hand is the first to make them: in a shell's domain a new
-/// directory has the label of /run.
+/// The service, which may make no directory in /run, finds them there.
 pub(super) fn make_directories(door: &Door<'_>) -> anyhow::Result<()> {
-    let host = door.host;
-    if door.requester == Requester::Service || selinux::enforces(host)?.is_none() {
+    if door.requester == Requester::Person { make_labelled(door.host) } else { Ok(()) }
+}
+
+/// Makes the directories in /run with the labels that the service needs, before the first lock of a run: its file gets its label
+/// from its directory. Nobody else gives them these labels: in another domain a new directory has the label of /run.
+pub(super) fn make_labelled(host: &Host) -> anyhow::Result<()> {
+    if selinux::enforces(host)?.is_none() {
         return Ok(());
     }
     for (dir, label) in DIRECTORIES {

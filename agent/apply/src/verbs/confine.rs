@@ -1,6 +1,9 @@
 //! SELinux: the policy module in the policy store, and labels on disk.
 
-use crate::{alone::DIRECTORIES, guard};
+use crate::{
+    alone::{self, DIRECTORIES},
+    guard,
+};
 use anyhow::{Context as _, anyhow};
 use config::{Backing, Config, Device};
 use hands::looks;
@@ -31,6 +34,8 @@ pub fn install<'a>(
     backing: Option<&Backing>,
 ) -> anyhow::Result<Installed> {
     let config = config.into();
+    // The service may not make its own directory.
+    alone::make_labelled(host)?;
     let module = policy::module(config);
     let module_changed = observe::in_force(host, &module)? != InForce::Right;
     if module_changed {

@@ -65,7 +65,11 @@ const ACTS: &[(&str, &str, [&str; 3])] = &[
         ["mount", "filesystem", "etcd_lun_data_t"],
     ),
     ("read another process's memory", "open(my $f, '<', '/proc/1/mem')", ["ptrace", "process", "init_t"]),
-    ("make a file in /run", "open(my $f, '>', '/run/bed-misuse')", ["create", "file", "var_run_t"]),
+    (
+        "move a directory into /run",
+        "mkdir('/run/etcd-lun/bed') && rename('/run/etcd-lun/bed', '/run/extensions')",
+        ["write", "dir", "var_run_t"],
+    ),
     // An unconfined program of a person's could follow it.
     (
         "make a link",
