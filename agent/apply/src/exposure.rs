@@ -45,7 +45,8 @@ pub fn rejected(error: anyhow::Error, taken_back: anyhow::Result<()>, at: &AbsPa
     }
 }
 
-/// Asks PID 1 to unmount the data directory. systemd has made a unit of the mount. The service asks its hands, and so often only.
+/// Asks PID 1 to unmount the data directory. systemd has made a unit of the mount. The service asks its hands, and not
+/// too often.
 pub fn unmount(door: &Door<'_>, unit: &str) -> anyhow::Result<()> {
     match door.requester {
         Requester::Person => Ok(systemd::stop(door.host, unit, UNMOUNT_LIMIT)?),

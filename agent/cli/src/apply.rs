@@ -161,6 +161,10 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
     match trouble(&door, &config, &identity)? {
         None => return Ok(()),
         Some(Trouble::Lost) => {}
+        Some(Trouble::NoIscsid) => {
+            tracing::warn!("iscsid does not serve the session of etcd's LUN: starting it");
+            return Ok(door.perform(&Request::StartIscsid)?);
+        }
         // Without the lock: the run that has it may take long, and each write meanwhile damages the other volume.
         Some(Trouble::OtherVolume(disk, refusal)) => {
             door.perform(&Request::RemoveOther { disk }).with_context(|| refusal.to_string())?;
@@ -191,6 +195,8 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
 enum Trouble {
     /// The kernel has lost it, or its filesystem has shut down.
     Lost,
+    /// iscsid does not run, and there is a session.
+    NoIscsid,
     /// This disk is another volume.
     OtherVolume(String, Refusal),
 }
@@ -202,16 +208,20 @@ fn trouble(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Opti
         let node = observe::mounted_lun(door, config, identity.clone());
         let unfinished =
             observe::mounted_anew(door.host).context("reading what was mounted anew")?.unfinished;
-        if plan::has_lost_its_lun(config, &node) || plan::is_to_be_mounted_anew(config, &node, unfinished) {
+        if plan::is_lost(config, &node, unfinished) {
             return Ok(Some(Trouble::Lost));
         }
-        let other = plan::another_volume(config, &node);
-        anyhow::Ok(other.map(|(disk, refusal)| Trouble::OtherVolume(disk.to_owned(), refusal)))
+        if let Some((disk, refusal)) = plan::another_volume(config, &node) {
+            return Ok(Some(Trouble::OtherVolume(disk.to_owned(), refusal)));
+        }
+        let is_served =
+            !plan::is_on_target(config, &node) || observe::iscsid_runs(door).map_err(anyhow::Error::from)?;
+        anyhow::Ok((!is_served).then_some(Trouble::NoIscsid))
     };
     match now()? {
         found @ Some(Trouble::OtherVolume(..)) => return Ok(found),
         _ if door.is_stopping()? => return Ok(None),
-        found @ Some(Trouble::Lost) => return Ok(found),
+        found @ Some(Trouble::Lost | Trouble::NoIscsid) => return Ok(found),
         None => {}
     }
     door.host.pause(PAUSE).context("waiting for another look")?;

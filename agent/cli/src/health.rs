@@ -14,7 +14,7 @@ use clap::{Args, ValueHint, builder::TypedValueParser as _};
 use hands::{Door, Requester};
 use health::{CHECKS, Change, Outcome, Report, Severity, Verdicts};
 use host::{Host, selinux, terminal::Stream};
-use node::{HealthFacts, Node, layout::VERDICTS};
+use node::{Fact, HealthFacts, Node, layout::VERDICTS};
 use observe::{Asked, Viewpoint};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -91,10 +91,9 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
         // The journal first, so that metrics which cannot be written do not keep the outcomes out of it.
         record(&host, &report)?;
         let unfinished = observe::mounted_anew(&host).context("reading what was mounted anew")?.unfinished;
-        let is_lost = plan::has_lost_its_lun(&config, &node)
-            || plan::is_to_be_mounted_anew(&config, &node, unfinished)
-            || plan::another_volume(&config, &node).is_some();
-        call_if_lost(&host, is_lost)?;
+        let is_lost = plan::is_lost(&config, &node, unfinished);
+        let is_unserved = facts.iscsid == Fact::Known(false) && plan::is_on_target(&config, &node);
+        call_if_lost(&host, is_lost || is_unserved || plan::another_volume(&config, &node).is_some())?;
         write_textfile(&door, &config, &text())?;
     }
     if let Some(path) = &options.prometheus {

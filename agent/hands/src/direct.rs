@@ -178,8 +178,7 @@ impl Privileged for Direct {
                 }
             }
             Request::StartIscsid => {
-                self.target()?;
-                start_iscsid(host)?;
+                start_iscsid(host, !iscsi::sessions_of(host, self.target()?)?.is_empty())?;
             }
         }
         Ok((Said::Done, None))
@@ -403,13 +402,20 @@ fn mounted(host: &Host, disk: &str, access: Access, options: &str) -> anyhow::Re
     Ok(staging::detached(&opened, access, options)?)
 }
 
-/// Starts iscsid's socket, or iscsid itself where it has none. Either may have failed before the node had an initiator name.
-fn start_iscsid(host: &Host) -> anyhow::Result<()> {
-    let unit = if systemd::unit(host, ISCSID_SOCKET)?.exists() { ISCSID_SOCKET } else { ISCSID };
+/// Starts iscsid's socket, or iscsid itself where it has none, or there is a session, which it has to take up. Either may have failed
+/// before the node had an initiator name.
+fn start_iscsid(host: &Host, serves: bool) -> anyhow::Result<()> {
     for name in [ISCSID, ISCSID_SOCKET] {
         systemd::reset_failed(host, name)?;
     }
-    Ok(systemd::start(host, unit, START_LIMIT)?)
+    let has_socket = systemd::unit(host, ISCSID_SOCKET)?.exists();
+    if has_socket {
+        systemd::start(host, ISCSID_SOCKET, START_LIMIT)?;
+    }
+    if serves || !has_socket {
+        systemd::start(host, ISCSID, START_LIMIT)?;
+    }
+    Ok(())
 }
 
 /// Returns the states of units from PID 1, in this order. If the bus or systemd does not answer, it is not asked for

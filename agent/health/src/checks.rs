@@ -7,7 +7,7 @@ use super::report::{
 };
 use config::{Backing, Config, Iscsi};
 use node::{
-    DataMount, EtcdState, Fact, InPlace, KUBELET, Lun, LunView, Node, Order, SeenSession, Selinux,
+    DataMount, EtcdState, Fact, ISCSID, InPlace, KUBELET, Lun, LunView, Node, Order, SeenSession, Selinux,
     authority::{Authority, Record},
     in_place,
 };
@@ -101,6 +101,13 @@ pub(super) fn session(input: CheckInput<'_>) -> Outcome {
         let up: Vec<_> =
             ours.iter().filter(|session| session.is_logged_in()).map(|s| s.at()).collect();
         let down: Vec<_> = ours.iter().filter(|session| !session.is_logged_in()).collect();
+        if !ours.is_empty() && input.health.iscsid == Fact::Known(false) {
+            return found(format!(
+                "iscsid does not run, and nobody else makes a session again whose connection is lost ({} of {} are down); etcd-lun starts it within a minute: if it does not, see `systemctl status {ISCSID}`",
+                down.len(),
+                ours.len()
+            ));
+        }
         if let Some(session) = down.first() {
             let answers = session.configured.as_ref().is_some_and(|at| input.node.answering.contains(at));
             let why = if answers {

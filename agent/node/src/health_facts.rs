@@ -33,6 +33,8 @@ pub struct HealthFacts {
     pub pressure: Fact<Pressure>,
     /// Seconds after which a task that waits for a disk makes the kernel panic; none if it never does.
     pub hung_task_panic: Fact<Option<u64>>,
+    /// True if iscsid runs, or systemd knows no unit of that name.
+    pub iscsid: Fact<bool>,
     /// How long ago the service has mounted the LUN anew, each time within a day.
     pub mounted_anew: Fact<Vec<Span>>,
 }

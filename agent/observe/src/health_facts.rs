@@ -3,10 +3,10 @@
 use super::{mounted_anew, records::others_at_target};
 use config::{Backing, Config};
 use hands::{Door, UnitUnknown, Units};
-use host::{Host, block, dir, iscsi, kmsg, pressure, route, staging, tree};
+use host::{Host, block, dir, iscsi, kmsg, pressure, route, staging, systemd::Unit, tree};
 use locate::disks;
 use node::{
-    Fact, HealthFacts, LunView, Multipath, Node, OtherUse, Path, Pressure, Route, Starter, UnitState,
+    Fact, HealthFacts, ISCSID, LunView, Multipath, Node, OtherUse, Path, Pressure, Route, Starter, UnitState,
     WriteCache, layout::STATE,
 };
 use std::{io, time::Duration};
@@ -35,7 +35,7 @@ pub fn health_facts(door: &Door<'_>, config: &Config, node: &Node) -> HealthFact
     let size_announced =
         log.as_ref().map_err(copied).map(|(messages, disks)| kmsg::announces_size(messages, disks));
     let routes = sessions.as_ref().map_err(copied).and_then(|sessions| routes(host, sessions));
-    let (units, starters) = units_and_starters(door, config);
+    let (units, starters, iscsid) = units_and_starters(door, config);
     let paused = host.pause(SAMPLE_INTERVAL);
     let pressure = paused.as_ref().map_err(copied).and_then(|()| pressure_since(host, first));
     HealthFacts {
@@ -51,8 +51,18 @@ pub fn health_facts(door: &Door<'_>, config: &Config, node: &Node) -> HealthFact
         safe_logout: iscsi::keeps_sessions_in_use(host).into(),
         pressure: pressure.into(),
         hung_task_panic: hung_task_panic(host).into(),
+        iscsid,
         mounted_anew: mounted_anew_today(host).into(),
     }
+}
+
+/// Without iscsid nobody makes a session again when its connection is lost. Its socket starts it only for who asks it.
+pub fn iscsid_runs(door: &Door<'_>) -> Result<bool, UnitUnknown> {
+    door.unit(ISCSID).map(|unit| runs(&unit))
+}
+
+fn runs(unit: &Unit) -> bool {
+    !unit.exists() || unit.is_active()
 }
 
 fn mounted_anew_today(host: &Host) -> io::Result<Vec<Span>> {
@@ -136,17 +146,22 @@ fn devices(node: &Node) -> io::Result<Vec<String>> {
 }
 
 /// Our units and those that start them, of which systemd is asked at once.
-fn units_and_starters(door: &Door<'_>, config: &Config) -> (Fact<Vec<UnitState>>, Fact<Vec<Starter>>) {
+/// The last is whether iscsid runs.
+fn units_and_starters(
+    door: &Door<'_>,
+    config: &Config,
+) -> (Fact<Vec<UnitState>>, Fact<Vec<Starter>>, Fact<bool>) {
     let rendered = rendered(door.host, config);
     let starters = starters(config);
     let own = rendered.known().into_iter().flatten().map(|name| unit::state_of(name)).collect::<Vec<_>>();
-    let all: Vec<_> = own.iter().map(String::as_str).chain(starters.iter().map(String::as_str)).collect();
+    let all: Vec<_> = own.iter().chain(&starters).map(String::as_str).chain([ISCSID]).collect();
     let said = door.units(&all);
     let units = match rendered {
         Fact::Known(names) => units(names, &said),
         Fact::Unknown(why) => Fact::Unknown(why),
     };
-    (units, starters.iter().map(|name| starter(name, &said)).collect::<Result<Vec<_>, _>>().into())
+    let starters = starters.iter().map(|name| starter(name, &said)).collect::<Result<Vec<_>, _>>();
+    (units, starters.into(), said.of(ISCSID).map(|unit| runs(&unit)).into())
 }
 
 /// The names of the units that the config asks for.

@@ -22,7 +22,7 @@ pub use cluster::{NotServing, Serving, cluster_now, own_member};
 pub use cluster::{cluster, hand_over_leadership};
 pub use elsewhere::elsewhere;
 pub use etcd::{etcd, etcd_by_lock, other_place, quota};
-pub use health_facts::health_facts;
+pub use health_facts::{health_facts, iscsid_runs};
 pub use iscsi::answering;
 pub use local::record;
 pub use lun::lun;

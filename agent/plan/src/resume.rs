@@ -28,10 +28,8 @@ const REMOVED: &str = "the target has mapped another volume beneath the mount. T
 pub(super) fn mounted(input: &PlanInput<'_>, mount: &DataMount) -> Result<Plan, Refusal> {
     // By hand a filesystem that has shut down is unmounted first: then nobody uses the session any more. The service first makes sure
     // that the LUN is there.
-    let looks_first = match (mount.io_error, input.occasion) {
-        (true, occasion) => occasion == Occasion::Boot,
-        (false, _) => has_lost_its_lun(input.config, input.node),
-    };
+    let is_boot = input.occasion == Occasion::Boot;
+    let looks_first = if mount.io_error { is_boot } else { has_lost_its_lun(input.config, input.node) };
     if looks_first && let Some(plan) = attach::plan(input)? {
         return Ok(plan);
     }
@@ -70,16 +68,17 @@ pub fn has_lost_its_lun(config: &Config, node: &Node) -> bool {
         && matches!(node.lun.known(), Some(LunView::NoSession | LunView::NotAttached))
 }
 
-/// True if the LUN's filesystem has shut down, or the service has unmounted one that had, and has not come further.
-pub fn is_to_be_mounted_anew(config: &Config, node: &Node, unfinished: bool) -> bool {
-    let says_lun = |record: &Record| record.authority == Authority::Lun && !record.rolled_back;
-    match mounted_from_target(config, node) {
-        Some((_, mount)) => mount.io_error,
-        None if matches!(node.mount, Fact::Known(None)) => {
-            unfinished && node.record.known().and_then(Option::as_ref).is_some_and(says_lun)
-        }
-        None => false,
-    }
+/// True if that is so, or the LUN's filesystem has shut down, or the service has unmounted one that had, and has not come further.
+pub fn is_lost(config: &Config, node: &Node, unfinished: bool) -> bool {
+    let nothing = matches!(node.mount, Fact::Known(None));
+    let half_way = unfinished && nothing && lun_of_record(node).is_some();
+    let shut = mounted_from_target(config, node).is_some_and(|(_, mount)| mount.io_error);
+    shut || half_way || has_lost_its_lun(config, node)
+}
+
+/// True if the LUN of a target is mounted for etcd.
+pub fn is_on_target(config: &Config, node: &Node) -> bool {
+    mounted_from_target(config, node).is_some()
 }
 
 /// Returns the disk that is mounted for etcd, and why it must go, if it holds another volume: the target has mapped that anew, and
@@ -109,10 +108,14 @@ pub fn another_volume<'a>(config: &Config, node: &'a Node) -> Option<(&'a str, R
 /// The record, if it says LUN, and the mount, if it can be that of a LUN of the target.
 fn mounted_from_target<'a>(config: &Config, node: &'a Node) -> Option<(&'a Record, &'a DataMount)> {
     config.backing.iscsi()?;
+    let (record, mount) = (lun_of_record(node)?, node.mount.known()?.as_ref()?);
+    (mount.layers == 1 && mount.fs_type == "xfs").then_some((record, mount))
+}
+
+/// The record, if it says LUN.
+fn lun_of_record(node: &Node) -> Option<&Record> {
     let record = node.record.known()?.as_ref()?;
-    let mount = node.mount.known()?.as_ref()?;
-    let is_ours = record.authority == Authority::Lun && !record.rolled_back;
-    (is_ours && mount.layers == 1 && mount.fs_type == "xfs").then_some((record, mount))
+    (record.authority == Authority::Lun && !record.rolled_back).then_some(record)
 }
 
 fn foreign_mount(input: &PlanInput<'_>, mount: &DataMount) -> Refusal {

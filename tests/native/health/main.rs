@@ -409,6 +409,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
         routes: unknown(),
         pressure: unknown(),
         hung_task_panic: unknown(),
+        iscsid: unknown(),
         mounted_anew: unknown(),
     };
     let report = health::assess(&config(), &blind, &blind_vitals);

@@ -323,6 +323,7 @@ pub fn health_facts() -> HealthFacts {
         }]),
         pressure: Fact::Known(Pressure { iowait: 0.5, some: Some(1.0), full: Some(0.1) }),
         hung_task_panic: Fact::Known(None),
+        iscsid: Fact::Known(true),
         mounted_anew: Fact::Known(Vec::new()),
     }
 }

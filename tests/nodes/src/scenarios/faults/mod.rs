@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::boot;
+use super::health::finding;
 use super::migrate::stays_down;
-use super::{check, refused, unhealthy, unnamed};
+use super::{carries, check, refused, unhealthy, unnamed};
 use crate::etcd;
 use crate::host::{self, Output};
 use crate::stage::Stage;
@@ -95,9 +96,11 @@ fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     stage.is_on_lun()
 }
 
-/// The outage is longer than open-iscsi's default time-out of two minutes. Writes wait and then continue.
+/// The outage is longer than open-iscsi's default time-out of two minutes. Writes wait and then continue, also where somebody has
+/// stopped iscsid meanwhile: the minute's check starts it.
 fn target_away(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
+    stage.node.ok(super::health::ENABLE)?;
     let waits = stage.node.ok("cat /sys/class/iscsi_session/session*/recovery_tmo")?;
     if waits != "3600" {
         bail!("writes wait for {waits} s instead of an hour");
@@ -105,6 +108,8 @@ fn target_away(stage: &mut Stage) -> Result<()> {
     stage.target.stop();
     std::thread::sleep(Duration::from_secs(180));
     marks(stage, false).context("no session is connected")?;
+    stage.node.ok("systemctl stop iscsid.socket iscsid")?;
+    carries(&finding(stage, "session")?, &["iscsid does not run", "1 of 1 are down"])?;
     stage.target.restart()?;
     let serves = || {
         let output = stage.node.run("etcdctl --command-timeout 5s put /after/the/outage yes")?;
