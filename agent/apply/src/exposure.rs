@@ -3,7 +3,6 @@
 //! The run has the verified filesystem mounted for itself meanwhile. So it stays in memory, and what is mounted beside it is the same
 //! one: XFS refuses a second filesystem of the same UUID. If anything fails, the mount goes before the run goes on.
 
-use super::anew;
 use hands::{
     Door, Explained, Request, Requester,
     looks::{mounted_on, nothing_on},
@@ -45,15 +44,11 @@ pub fn rejected(error: anyhow::Error, taken_back: anyhow::Result<()>, at: &AbsPa
     }
 }
 
-/// Asks PID 1 to unmount the data directory. systemd has made a unit of the mount. The service asks its hands, and not
-/// too often.
+/// Asks PID 1 to unmount the data directory. systemd has made a unit of the mount. The service asks its hands.
 pub fn unmount(door: &Door<'_>, unit: &str) -> anyhow::Result<()> {
     match door.requester {
         Requester::Person => Ok(systemd::stop(door.host, unit, UNMOUNT_LIMIT)?),
-        Requester::Service => {
-            anew::begin(door.host)?;
-            door.perform(&Request::TakeBack)
-        }
+        Requester::Service => door.perform(&Request::TakeBack),
     }
 }
 

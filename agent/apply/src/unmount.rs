@@ -4,7 +4,7 @@
 //! without propagation, as a debug pod and many agents do. An unmount on the node does not reach it, and the next pod of a
 //! DaemonSet has it again. So it is unmounted there, where no process uses it.
 
-use super::exposure;
+use super::{anew, exposure};
 use anyhow::{Context as _, ensure};
 use hands::{Door, Requester, looks::mounted_on};
 use host::{
@@ -45,6 +45,9 @@ pub fn until_device_is_free(door: &Door<'_>, unit: &str, at: &AbsPath) -> anyhow
 /// Unmounts it here and in every other mount namespace, and waits until the filesystem is mounted nowhere else. While it is,
 /// mounting it again would attach the same instance.
 pub fn until_filesystem_is_gone(door: &Door<'_>, unit: &str, at: &AbsPath) -> anyhow::Result<()> {
+    if door.requester == Requester::Service {
+        anew::begin(door.host)?;
+    }
     let (host, mount) = (door.host, unmounted(door, unit, at)?);
     let deadline = Instant::now() + RELEASE_LIMIT;
     loop {

@@ -27,7 +27,7 @@ use node::{
     layout::{CONFIG_AT_BOOT, CONFIG_BY_HAND},
 };
 use observe::secrets::{self, Secrets};
-use plan::{Goal, Occasion, Refusal};
+use plan::{Goal, Occasion, Refusal, Trouble};
 use std::{path::Path, time::Duration};
 use terms::fail;
 
@@ -191,16 +191,6 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
     outcome.map(|_| tracing::warn!("etcd's LUN is there again, and etcd can use it"))
 }
 
-/// What is wrong with the LUN that is mounted for etcd.
-enum Trouble {
-    /// The kernel has lost it, or its filesystem has shut down.
-    Lost,
-    /// iscsid does not run, and there is a session.
-    NoIscsid,
-    /// This disk is another volume.
-    OtherVolume(String, Refusal),
-}
-
 /// Looks twice, because systemd starts no second run for the loss of another path during this one. At a shutdown nothing is lost.
 fn trouble(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Option<Trouble>, Exit> {
     const PAUSE: Duration = Duration::from_secs(2);
@@ -208,15 +198,7 @@ fn trouble(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Opti
         let node = observe::mounted_lun(door, config, identity.clone());
         let unfinished =
             observe::mounted_anew(door.host).context("reading what was mounted anew")?.unfinished;
-        if plan::is_lost(config, &node, unfinished) {
-            return Ok(Some(Trouble::Lost));
-        }
-        if let Some((disk, refusal)) = plan::another_volume(config, &node) {
-            return Ok(Some(Trouble::OtherVolume(disk.to_owned(), refusal)));
-        }
-        let is_served =
-            !plan::is_on_target(config, &node) || observe::iscsid_runs(door).map_err(anyhow::Error::from)?;
-        anyhow::Ok((!is_served).then_some(Trouble::NoIscsid))
+        anyhow::Ok(plan::trouble(config, &node, unfinished, || observe::iscsid_runs(door))?)
     };
     match now()? {
         found @ Some(Trouble::OtherVolume(..)) => return Ok(found),

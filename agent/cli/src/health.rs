@@ -91,9 +91,8 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
         // The journal first, so that metrics which cannot be written do not keep the outcomes out of it.
         record(&host, &report)?;
         let unfinished = observe::mounted_anew(&host).context("reading what was mounted anew")?.unfinished;
-        let is_lost = plan::is_lost(&config, &node, unfinished);
-        let is_unserved = facts.iscsid == Fact::Known(false) && plan::is_on_target(&config, &node);
-        call_if_lost(&host, is_lost || is_unserved || plan::another_volume(&config, &node).is_some())?;
+        let iscsid_runs = || anyhow::Ok(facts.iscsid != Fact::Known(false));
+        call_if_lost(&host, plan::trouble(&config, &node, unfinished, iscsid_runs)?.is_some())?;
         write_textfile(&door, &config, &text())?;
     }
     if let Some(path) = &options.prometheus {

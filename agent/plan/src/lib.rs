@@ -54,7 +54,7 @@ pub use quorum::may_stop;
 pub use refusal::{
     AuthorityRefusal, ClusterRefusal, LabelRefusal, PlaceRefusal, Refusal, RollbackRefusal, ShutDownRefusal,
 };
-pub use resume::{another_volume, has_lost_its_lun, is_lost, is_on_target};
+pub use resume::{Trouble, another_volume, has_lost_its_lun, trouble};
 pub use retired::may_delete;
 pub use rollback::rollback;
 pub use step::{NodeStep, ProtocolStep, Step, Way};

@@ -68,17 +68,35 @@ pub fn has_lost_its_lun(config: &Config, node: &Node) -> bool {
         && matches!(node.lun.known(), Some(LunView::NoSession | LunView::NotAttached))
 }
 
-/// True if that is so, or the LUN's filesystem has shut down, or the service has unmounted one that had, and has not come further.
-pub fn is_lost(config: &Config, node: &Node, unfinished: bool) -> bool {
-    let nothing = matches!(node.mount, Fact::Known(None));
-    let half_way = unfinished && nothing && lun_of_record(node).is_some();
-    let shut = mounted_from_target(config, node).is_some_and(|(_, mount)| mount.io_error);
-    shut || half_way || has_lost_its_lun(config, node)
+/// What is wrong with the LUN that is mounted for etcd, and that etcd-lun-lost.service can act on.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The kernel has lost it, its filesystem has shut down, or the service has unmounted one that had, and has not come further.
+    Lost,
+    /// This disk is another volume, for this reason.
+    OtherVolume(String, Refusal),
+    /// iscsid does not run, and there is a session.
+    NoIscsid,
 }
 
-/// True if the LUN of a target is mounted for etcd.
-pub fn is_on_target(config: &Config, node: &Node) -> bool {
-    mounted_from_target(config, node).is_some()
+/// Finds out what is wrong. `unfinished` is true from such an unmount to the next mount. Whether iscsid runs is asked last: another
+/// volume does not wait for the answer.
+pub fn trouble<E>(
+    config: &Config,
+    node: &Node,
+    unfinished: bool,
+    iscsid_runs: impl FnOnce() -> Result<bool, E>,
+) -> Result<Option<Trouble>, E> {
+    let mounted = mounted_from_target(config, node);
+    let half_way = unfinished && matches!(node.mount, Fact::Known(None)) && lun_of_record(node).is_some();
+    let shut = mounted.is_some_and(|(_, mount)| mount.io_error);
+    if shut || half_way || has_lost_its_lun(config, node) {
+        return Ok(Some(Trouble::Lost));
+    }
+    if let Some((disk, refusal)) = another_volume(config, node) {
+        return Ok(Some(Trouble::OtherVolume(disk.to_owned(), refusal)));
+    }
+    Ok((mounted.is_some() && !iscsid_runs()?).then_some(Trouble::NoIscsid))
 }
 
 /// Returns the disk that is mounted for etcd, and why it must go, if it holds another volume: the target has mapped that anew, and

@@ -31,7 +31,8 @@ pub(super) fn filled(template: &str, values: &[(&str, String)]) -> String {
 /// The text as nodes get it: of the comments only the line that says who writes the file. The reasons of the settings are for whoever
 /// changes the template, and another reason must not drain and reboot the nodes of a pool.
 pub(super) fn bare(text: &str) -> String {
-    let head = text.lines().filter(|line| line.starts_with("#!") || line.contains("`etcd-lun render`"));
+    let comments = text.lines().filter(|line| line.starts_with('#'));
+    let head = comments.filter(|line| line.starts_with("#!") || line.contains("`etcd-lun render`"));
     let rest = text.lines().filter(|line| !line.trim_start().starts_with('#') && !line.is_empty());
     let is_section = |line: &str| line.starts_with('[') && line.ends_with(']');
     let rest = rest.map(|line| format!("{}{line}\n", if is_section(line) { "\n" } else { "" }));
