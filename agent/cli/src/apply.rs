@@ -53,6 +53,9 @@ pub(super) struct ClaimOptions {
     #[command(flatten)]
     pub by_hand: ByHand,
 }
+    /// Take the LUN that this node has used under this host name. Its record is lost, so only you know that it was renamed
+    #[arg(long, value_name = "NAME", conflicts_with = "local")]
+    pub former_name: Option<String>,
 
 /// What every run by hand is asked for.
 #[derive(Debug, Args)]
@@ -73,7 +76,7 @@ pub(super) struct ByHand {
 /// At a boot what is not known may be known later, and a program that is not the one of the object may not like the object. systemd
 /// tries again after an error, and fetches the program before that; after a refusal it does not.
 pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exit> {
-    run_once(file, goal, options).map_err(|exit| {
+    run_once(file, goal, None, options).map_err(|exit| {
         let is_unknown =
             matches!(&exit, Exit::Refused(refusal) if matches!(**refusal, Refusal::Unknown { .. }));
         if goal != Goal::Lun(Occasion::Boot) || !matches!(exit, Exit::Config(_) | Exit::Refused(_)) {
@@ -88,10 +91,21 @@ pub(super) fn run(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(
     })
 }
 
-fn run_once(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exit> {
+/// Makes the node the owner of its LUN, or of the local data that was barred.
+pub(super) fn claim(file: Option<&Path>, options: &ClaimOptions) -> Result<(), Exit> {
+    let goal = if options.local { Goal::ClaimLocal } else { Goal::Claim };
+    run_once(file, goal, options.former_name.clone(), &options.by_hand)
+}
+
+fn run_once(
+    file: Option<&Path>,
+    goal: Goal,
+    former_name: Option<String>,
+    options: &ByHand,
+) -> Result<(), Exit> {
     let output = options.output;
     if options.dry_run {
-        return view::plan(file, goal, output);
+        return view::plan(file, goal, former_name, output);
     }
     let by_hand = goal != Goal::Lun(Occasion::Boot);
     let opening = match goal {
@@ -103,6 +117,7 @@ fn run_once(file: Option<&Path>, goal: Goal, options: &ByHand) -> Result<(), Exi
     // Secrets are read before signals are held back, because a read can hang.
     let secrets = match secrets::load(&host, &config, config::credentials().as_deref()) {
         // Where there is a session it needs none, and without one the log-in fails.
+    let identity = Identity { former_name, ..identity };
         Err(error) if goal == Goal::Local => {
             tracing::warn!("{error}: going on without it");
             Secrets::default()

@@ -51,7 +51,7 @@ fn generation(text: &str) -> Result<u64, String> {
 
 /// Lists the retired data.
 pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (_, _, node) = view::look(config::TO_LOOK, file, observe::Asked::NOTHING)?;
+    let (_, _, node) = view::look(config::TO_LOOK, file, None, observe::Asked::NOTHING)?;
     if output.json {
         return print_json(&RETIRED_LIST, &node.retired);
     }

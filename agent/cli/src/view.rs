@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use apply::run_file::{self, RunState};
 use hands::Door;
 use host::{Host, filelock::lock_holders};
-use node::{Node, layout::LOCK};
+use node::{Identity, Node, layout::LOCK};
 use observe::{Asked, Viewpoint};
 use plan::{Goal, Plan};
 use std::path::Path;
@@ -34,9 +34,11 @@ pub const PLAN: Document<Plan> = Document::under(
 pub(super) fn look(
     opening: Opening,
     file: Option<&Path>,
+    former_name: Option<String>,
     asked: Asked,
 ) -> Result<(Host, Config, Node), Exit> {
     let (host, identity, config) = opening.load(file)?;
+    let identity = Identity { former_name, ..identity };
     let node = observe::node(&Door::of(&host, &config)?, &config, identity, Viewpoint::Reader, asked);
     Ok((host, config, node))
 }
@@ -64,9 +66,14 @@ fn is_at_work(host: &Host, run: &RunState) -> bool {
 }
 
 /// `plan`
-pub(super) fn plan(file: Option<&Path>, goal: Goal, output: OutputFormat) -> Result<(), Exit> {
+pub(super) fn plan(
+    file: Option<&Path>,
+    goal: Goal,
+    former_name: Option<String>,
+    output: OutputFormat,
+) -> Result<(), Exit> {
     let opening = if goal == Goal::Local { config::TO_LOOK.or_kept() } else { config::TO_LOOK };
-    let (host, config, node) = look(opening, file, apply::asked(goal))?;
+    let (host, config, node) = look(opening, file, former_name, apply::asked(goal))?;
     let plan = match goal.plan(&config, &node) {
         Ok(plan) => plan,
         Err(refusal) => {

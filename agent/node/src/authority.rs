@@ -299,6 +299,11 @@ impl Stamp {
         self.activations == NEVER_USED && self.nonce.is_some()
     }
 
+    /// The stamp with this name of its node.
+    pub fn named(self, node: String) -> Self {
+        Self { node, ..self }
+    }
+
     /// The stamp with this machine id.
     pub fn owned_by(self, machine_id: String) -> Self {
         Self { machine_id, ..self }

@@ -155,6 +155,8 @@ pub struct Identity {
     pub machine_id: String,
     /// The kernel's host name.
     pub hostname: String,
+    /// A former name of this node that a person has typed, for `claim`.
+    pub former_name: Option<String>,
     /// True if this process was started in another mount namespace, such as a debug pod's, and has joined PID 1's.
     pub joined_host_namespace: bool,
 }
@@ -163,8 +165,15 @@ impl Identity {
     /// Returns true if this host and the one of this name may be the same. A placeholder (hostname(5)) tells nothing, and a domain
     /// may come later.
     pub fn may_be(&self, name: &str) -> bool {
-        let [host, name] = [&self.hostname, name]
-            .map(|name| name.split('.').next().unwrap_or_default().to_ascii_lowercase());
-        host == name || [host, name].iter().any(|name| ["", "localhost"].contains(&name.as_str()))
+        let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        let [host, name, former] = [&self.hostname, name, self.data_name()].map(short);
+        host == name
+            || former == name
+            || [host, name].iter().any(|name| ["", "localhost"].contains(&name.as_str()))
+    }
+
+    /// The name of the node whose data is looked for: the typed former one, or else the present one.
+    pub fn data_name(&self) -> &str {
+        self.former_name.as_deref().unwrap_or(&self.hostname)
     }
 }

@@ -51,7 +51,7 @@ pub fn identity(host: &Host, joined_host_namespace: bool) -> anyhow::Result<Iden
         Some(name) => name,
         None => host_identity::hostname(host).context("reading the host name")?,
     };
-    Ok(Identity { machine_id, hostname, joined_host_namespace })
+    Ok(Identity { machine_id, hostname, former_name: None, joined_host_namespace })
 }
 
 /// The name of this node when its record was written; none if there is no record, or one of a release that did not write it.
@@ -119,7 +119,7 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
     let lun = lun::Look { door, config, staged, mounts: &mounts, record: &record }.lun();
     // Behind what may take long, so that what it says of etcd is of now.
     let units = units(door, config);
-    let elsewhere = asked.elsewhere.then(|| elsewhere(host, config, &identity.hostname));
+    let elsewhere = asked.elsewhere.then(|| elsewhere(host, config, identity.data_name()));
     let mut node = Node {
         identity,
         missing_tools: missing_tools(host, config),

@@ -1,11 +1,13 @@
 //! Takes this node's LUN, by hand only, where `apply` refuses it because the node could not be the only one that uses it.
 //!
-//! There are three cases, and they may come together:
+//! There are four cases, and they may come together:
 //!
 //! * The LUN is newer than the record, or there is no record. Then the node's disk went back in time, or another computer with
 //!   this node's identity uses the LUN.
 //! * The node's machine id has changed. The stamp names the owner by machine id, so the node refuses its own LUN. Record and
 //!   node name say that it is the same node, and so would those of a clone.
+//! * There is no record, and the stamp has this machine id and a former name of the node, which the person types. Two machines may
+//!   have one machine id.
 //! * The LUN has another WWID than in the record, and all else agrees. The array has changed it, or the blocks were copied. The
 //!   other LUN may still be there, and used.
 //!
@@ -16,7 +18,7 @@
 use super::{
     attach, barred,
     input::{Occasion, PlanInput, require},
-    labels, lun,
+    labels, lun, migrate,
     outcome::{Horizon, Plan},
     recorded::{next_use, not_same, order_of, with_new_id},
     refusal::{AuthorityRefusal, Refusal},
@@ -69,6 +71,9 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         };
     };
     let ours = match order_of(&input, Some(uuid), stamp) {
+        Order::Newer if node.identity.former_name.is_some() => {
+            stamp.clone().named(node.identity.hostname.clone())
+        }
         Order::Newer => stamp.clone(),
         Order::OtherOwner => with_new_id(&input, Some(uuid), stamp).ok_or_else(|| match input.record {
             Some(record) => not_same(&input, record, stamp),
@@ -85,6 +90,9 @@ pub fn claim(config: &Config, node: &Node) -> Result<Plan, Refusal> {
         }
         Order::Older => return Err(nothing(wwid, "it is older than this node's record")),
         Order::Released => return Err(nothing(wwid, "a rollback of this node has left it")),
+        Order::OtherFilesystem if !node.identity.may_be(&stamp.node) => {
+            return Err(migrate::stamped_by_other(&input, wwid, stamp));
+        }
         Order::OtherFilesystem => return Err(nothing(wwid, "this node has not used its filesystem")),
     };
     if !settled {

@@ -170,18 +170,23 @@ fn by_content(input: &PlanInput<'_>, lun: &Lun, wwid: &Wwid) -> Result<Plan, Ref
 const MOVING: &str =
     "Another node may be moving its data there right now: correct the masking at the target first";
 
-/// The stamp has this node's machine id or name. Its data may be the only copy of what this node's etcd acknowledged.
-const KEEP: &str = "Keep that data: this node was reinstalled or renamed, or two machines have one name or machine id. Correct the masking at the target, or set this node's former name again and run `etcd-lun claim`, or replace this etcd member (guide.md, \"Replacing a node\")";
+/// The stamp has this node's name and another machine id. Its data may be the only copy of what this node's etcd acknowledged.
+const REINSTALLED: &str = "Keep that data: this node was reinstalled, or two machines have one name. Correct the masking at the target, or replace this etcd member (guide.md, \"Replacing a node\")";
 
-fn stamped_by_other(input: &PlanInput<'_>, wwid: &Wwid, stamp: &Stamp) -> Refusal {
+pub(super) fn stamped_by_other(input: &PlanInput<'_>, wwid: &Wwid, stamp: &Stamp) -> Refusal {
     let node = &input.node.identity;
-    let is_own = stamp.machine_id == node.machine_id || node.may_be(&stamp.node);
-    Refusal::StampedByOther {
-        wwid: wwid.clone(),
-        owner: format!("{} (machine id {})", stamp.node, stamp.machine_id),
-        generation: stamp.generation,
-        cure: if is_own { KEEP } else { CLEAR },
-    }
+    let cure = if stamp.machine_id == node.machine_id {
+        format!(
+            "Keep that data: this node was renamed, or two machines have one machine id. If this node was {0}, and no other is, run `etcd-lun claim --former-name {0}`; else correct the masking at the target",
+            stamp.node
+        )
+    } else if node.may_be(&stamp.node) {
+        REINSTALLED.into()
+    } else {
+        CLEAR.into()
+    };
+    let owner = format!("{} (machine id {})", stamp.node, stamp.machine_id);
+    Refusal::StampedByOther { wwid: wwid.clone(), owner, generation: stamp.generation, cure }
 }
 
 fn check_owner(input: &PlanInput<'_>, wwid: &Wwid, stamp: &Stamp) -> Result<(), Refusal> {

@@ -128,6 +128,38 @@ fn a_lun_is_watched_before_it_is_taken() {
     }
 }
 
+/// Without a record a LUN of this machine id under another name is taken only if a person types that name: two machines may have one
+/// machine id. Its owner is then this node.
+#[test]
+fn a_former_name_is_typed() {
+    let config = config();
+    let renamed = stamp(2, 7).named("etcd-1.example".into());
+    for (typed, takes) in
+        [(None, false), (Some("etcd-2"), false), (Some("etcd-1"), true), (Some("ETCD-1.example"), true)]
+    {
+        let mut node = claimable(None, renamed.clone(), true);
+        let refused = plan(&config, &node, Occasion::Boot).unwrap_err().to_string();
+        assert!(refused.contains("run `etcd-lun claim --former-name etcd-1.example`"), "{refused}");
+        node.identity.former_name = typed.map(Into::into);
+        let claimed = claim(&config, &node);
+        assert_eq!(claimed.is_ok(), takes, "{typed:?}: {claimed:?}");
+        match claimed {
+            Ok(claimed) => {
+                let Some(Step::Protocol(ProtocolStep::Claim(step))) = claimed.steps.last() else {
+                    panic!("{claimed:?}")
+                };
+                assert_eq!((&*step.stamp.node, &step.from), ("master-0", &renamed));
+            }
+            Err(refusal) => {
+                assert!(refusal.to_string().contains("--former-name etcd-1.example"), "{refusal}")
+            }
+        }
+    }
+    // Where a record proves that this node made the filesystem its name does not matter.
+    let known = claimable(Some(used(1)), stamp(2, 7).named("etcd-1".into()), true);
+    assert!(claim(&config, &known).is_ok());
+}
+
 /// An array may give the LUN another WWID, and blocks may be copied to another one. The record takes the new one, after both looks.
 #[test]
 fn a_lun_of_another_wwid_is_claimed_by_what_it_holds() {

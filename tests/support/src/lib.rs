@@ -330,7 +330,12 @@ pub fn health_facts() -> HealthFacts {
 
 /// The owner of the stamps of `stamp`.
 pub fn identity() -> Identity {
-    Identity { machine_id: MACHINE.into(), hostname: "master-0".into(), joined_host_namespace: false }
+    Identity {
+        machine_id: MACHINE.into(),
+        hostname: "master-0".into(),
+        former_name: None,
+        joined_host_namespace: false,
+    }
 }
 
 /// A node before any migration: etcd runs on the local disk, and there is no session.

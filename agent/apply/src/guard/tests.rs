@@ -167,6 +167,7 @@ impl Node {
         let identity = Identity {
             machine_id: MACHINE.into(),
             hostname: "master-0".into(),
+            former_name: None,
             joined_host_namespace: false,
         };
         let (secrets, mut silent) = (Secrets::default(), Silent);

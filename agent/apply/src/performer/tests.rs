@@ -62,7 +62,7 @@ impl Node {
         let source = config::Source { path: "config.toml".into(), text: CONFIG.into() };
         let config = Config::load(&[source], MACHINE, "master-0").unwrap();
         let (machine_id, hostname) = (MACHINE.into(), "master-0".into());
-        let identity = Identity { machine_id, hostname, joined_host_namespace: false };
+        let identity = Identity { machine_id, hostname, former_name: None, joined_host_namespace: false };
         let hands = Box::new(hands::Direct::by_hand(&config));
         let door = hands::Door::to(&self.host, hands::Requester::Person, hands);
         act(&mut Run::new(&door, &config, &Secrets::default(), &identity, &mut Silent))

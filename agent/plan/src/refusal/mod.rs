@@ -368,7 +368,7 @@ pub enum Refusal {
         /// Its generation.
         generation: u64,
         /// The way out.
-        cure: &'static str,
+        cure: String,
     },
     /// The record says that the LUN is authoritative, and the LUN does not match the record.
     #[error(

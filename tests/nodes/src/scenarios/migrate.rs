@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use super::boot::reboots_with_target_gone;
 use super::login::NO_ANSWER;
 use super::{check, refused};
+use crate::image::HOSTNAME;
 use crate::scene::{self, Wanted};
 use crate::stage::{FENCE_CONTENT, Stage};
 use crate::suite::Scenario;
@@ -66,7 +67,16 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 &stage.agent("apply")?,
                 refused("unknown", &["mv /var/lib/etcd-lun/authority.json", CLAIM]),
             )?;
-            stage.node.ok("mv /var/lib/etcd-lun/authority.json /root/ && etcd-lun claim")?;
+            // The node was renamed too, and so its entry in the config.
+            stage.node.ok("mv /var/lib/etcd-lun/authority.json /root/; hostname renamed
+                 sed -i 's/hostname = .*/hostname = \"renamed\"/' /etc/etcd-lun/config.toml")?;
+            let typed = format!("etcd-lun claim --former-name {HOSTNAME}");
+            check(&stage.agent("apply")?, refused("fenced-without-record", &[CLAIM]))?;
+            for claim in ["claim", "claim --former-name another"] {
+                check(&stage.agent(claim)?, refused("stamped-by-other", &[HOSTNAME, &typed]))?;
+            }
+            stage.node.ok(&format!("{typed} && hostname {HOSTNAME}"))?;
+            // The record knows the new name.
             stage.apply()?;
             stage.is_on_lun()
         }),

@@ -65,7 +65,8 @@ pub fn decide(machine: &Machine, facts: &Path) -> Result<Booted> {
     let config = Config::load(&[source], &machine_id, HOSTNAME)
         .context("cannot load the config on the node's disk")?;
     let door = Door::to(&host, Requester::Person, Box::new(Direct::by_hand(&config)));
-    let identity = Identity { machine_id, hostname: HOSTNAME.into(), joined_host_namespace: false };
+    let identity =
+        Identity { machine_id, hostname: HOSTNAME.into(), former_name: None, joined_host_namespace: false };
     let (mut staged, mut retires, mut fences) = (None, false, false);
     for _ in 0..ROUNDS {
         let from = Viewpoint::Apply { staged: staged.as_ref() };
