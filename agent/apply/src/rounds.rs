@@ -55,15 +55,35 @@ pub fn apply(
         preflight::clear(host, config)?;
     }
     let mut run = Run::new(door, config, secrets, identity, watcher);
+    let result = whole(&mut run, goal);
+    // A rollback plans this itself. After `claim` another run mounts the LUN.
+    if goal == Goal::Lun(Occasion::Boot) || (result.is_err() && goal != Goal::Local) {
+        let_go(&mut run);
+    }
+    result
+}
+
+/// Logs out what the run has left without a use, as [`plan::let_go`] decides. What stays is a finding, and no failure of the run.
+fn let_go(run: &mut Run<'_>) {
+    let node = observe::unused_sessions(run.door, run.config, run.identity.clone());
+    if let Err(failure) =
+        carry_out(run, &plan::let_go(run.config, &node), &mut Vec::new(), &mut Clock::default())
+    {
+        tracing::warn!("the session to the target stays, and nobody uses it: {:#}", failure.into_error());
+    }
+}
+
+/// Brings the node to the goal, or puts back what can be.
+fn whole(run: &mut Run<'_>, goal: Goal) -> Result<Done, Failure> {
     let mut begun = Vec::new();
     let mut attempt = Attempt::default();
-    let result = rounds(&mut run, goal, &mut begun, &mut attempt);
+    let result = rounds(run, goal, &mut begun, &mut attempt);
     let Err(failure) = result else { return result };
     let refusal = match &failure {
         Failure::Refused(refusal) => Some(&**refusal),
         Failure::Error(_) => None,
     };
-    match put_back(&mut run, goal, Attempt { begun: &begun, refusal, ..attempt }) {
+    match put_back(run, goal, Attempt { begun: &begun, refusal, ..attempt }) {
         Ok(None) => Err(failure),
         Ok(Some(done)) => {
             tracing::info!("{:#}", failure.into_error());

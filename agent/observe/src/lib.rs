@@ -170,6 +170,15 @@ pub fn mounted_lun(door: &Door<'_>, config: &Config, identity: Identity) -> Node
 }
 
 /// Observes only what decides which copy etcd may run on: the record, etcd itself, and the mount. It asks no target.
+/// Observes only what is mounted for etcd, and the sessions if that is nothing: who uses them takes long to find out.
+pub fn unused_sessions(door: &Door<'_>, config: &Config, identity: Identity) -> Node {
+    let mut node = Node { mount: mount::data(door.host, &config.etcd.data_dir), ..Node::unseen(identity) };
+    if node.mount == Fact::Known(None) {
+        node.sessions = iscsi::all_sessions(door.host, config, &Everywhere::new(door.host));
+    }
+    node
+}
+
 pub fn local_side(door: &Door<'_>, config: &Config, identity: Identity) -> Node {
     let host = door.host;
     Node {

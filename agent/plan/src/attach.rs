@@ -6,8 +6,8 @@ use super::{
     refusal::Refusal,
     step::{AttachLun, LogIn, NodeStep, Step},
 };
-use config::{Backing, Gate, Iscsi};
-use node::{Fact, LunView, Multipath, SeenSession};
+use config::{Backing, Config, Gate, Iscsi};
+use node::{Fact, LunView, Multipath, Node, SeenSession};
 use std::time::Duration;
 use terms::{ChapAlg, FsUuid, Iqn, Portal, Span, TermError};
 
@@ -135,6 +135,21 @@ fn log_out_former_name(iscsi: &Iscsi, sessions: &[SeenSession]) -> Result<Vec<St
         });
     }
     Ok(former.iter().map(|session| Step::Node(NodeStep::LogOut { sid: session.sid })).collect())
+}
+
+/// Logs out the sessions that a run has left without a use, after it has ended without etcd on the LUN: else the wrong machine of two
+/// with one initiator name would go on ending the right one's session, and another program may take a disk that is blank.
+pub fn let_go(config: &Config, node: &Node) -> Plan {
+    let ours = |session: &&SeenSession| {
+        config.backing.iscsi().is_some_and(|iscsi| session.is_of(&iscsi.target.iqn))
+            && session.in_use.is_empty()
+    };
+    let sessions = match &node.mount {
+        Fact::Known(None) => node.sessions.known().map_or(&[][..], Vec::as_slice),
+        Fact::Known(Some(_)) | Fact::Unknown(_) => &[],
+    };
+    let log_out = |session: &SeenSession| Step::Node(NodeStep::LogOut { sid: session.sid });
+    Plan::complete(sessions.iter().filter(ours).map(log_out).collect())
 }
 
 /// Gives the node an initiator name of its own, if it has none, because iscsid doesn't work without one. It is a random

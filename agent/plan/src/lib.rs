@@ -44,7 +44,7 @@ mod rollback;
 pub mod step;
 mod undo;
 
-pub use attach::{initiator_name, single_log_in};
+pub use attach::{initiator_name, let_go, single_log_in};
 pub use claim::claim;
 pub use claim_local::claim_local;
 pub use input::{Occasion, is_held};

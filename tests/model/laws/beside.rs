@@ -94,3 +94,31 @@ fn only_a_node_without_a_name_gets_one() {
     assert_ne!(names[0].as_deref(), Some(INITIATOR));
     assert_eq!(names[1], None);
 }
+
+/// After a run that has not mounted the LUN only its own sessions end, and only where nobody uses them.
+#[test]
+fn a_run_without_the_lun_lets_go_of_its_own_sessions() {
+    let ends = |node: &Node| -> Vec<u32> {
+        let plan = plan::let_go(&config(), node);
+        let sids = plan.steps.iter().map(|step| match step {
+            Step::Node(NodeStep::LogOut { sid }) => *sid,
+            other => panic!("{other:?}"),
+        });
+        sids.collect()
+    };
+    let mut node = attached(Content::Foreign { found: "ext4".into() });
+    known(&mut node.sessions).push(of_others());
+    known(&mut node.sessions).push(SeenSession { in_use: Vec::new(), ..of_others() });
+    // One that falls, because the target gives it to another machine of that name.
+    known(&mut node.sessions).push(shown(session(), |session| {
+        session.sid = 3;
+        session.state = "FAILED".into();
+    }));
+    assert_eq!(ends(&node), [1, 3]);
+    known(&mut node.sessions)[0].in_use = vec!["sdb".into()];
+    assert_eq!(ends(&node), [3]);
+    for mount in [migrated().mount, unknown()] {
+        assert_eq!(ends(&Node { mount, ..node.clone() }), [0; 0]);
+    }
+    assert_eq!(ends(&Node { sessions: unknown(), ..node }), [0; 0]);
+}

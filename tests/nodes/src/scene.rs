@@ -27,9 +27,8 @@ pub fn chap() -> Account {
     Account::new("initiator1", "bed-Session-s3cret")
 }
 
-/// Shell functions: `record PORTAL` makes a node record of our interface, as releases left it that kept records, `log_in PORTAL`
-/// makes a session of ours by such a record, which goes again, and `log_out_all` ends all sessions: iscsiadm reads the interface
-/// of a session that it ends.
+/// Shell functions: `record PORTAL` makes a node record of our interface, as releases left it that kept records, and
+/// `log_in PORTAL` makes a session of ours by such a record, which goes again.
 pub fn record_by_hand() -> String {
     let account = chap();
     format!(
@@ -40,11 +39,6 @@ pub fn record_by_hand() -> String {
                  -n node.session.auth.authmethod -v CHAP -n node.session.auth.username -v {} -n node.session.auth.password -v {}
          }}
          unmade() {{ rm -f /var/lib/iscsi/ifaces/etcd-lun /etc/iscsi/ifaces/etcd-lun; }}
-         log_out_all() {{
-             iscsiadm -m iface -I etcd-lun -o new
-             for one in /sys/class/iscsi_session/session*; do iscsiadm -m session -r ${{one##*session}} --logout || return 1; done
-             unmade
-         }}
          record() {{ made $1 && unmade; }}
          log_in() {{
              made $1 && iscsiadm -m node -T {IQN} -p $1,1 -I etcd-lun --login; done=$?

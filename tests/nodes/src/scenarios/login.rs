@@ -125,8 +125,6 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     scenarios.push(Scenario::new("login/ways-in", |stage| {
         each(ONE_AFTER_ANOTHER, |(name, set)| {
             leads_in(stage, *set).context(*name)?;
-            // The node records and the session of this case must not affect the next one.
-            stage.node.ok("iscsiadm -m node --logout")?;
             stage.offer_luns(1)
         })
     }));

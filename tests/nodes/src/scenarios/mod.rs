@@ -101,7 +101,14 @@ fn each<C>(cases: impl IntoIterator<Item = C>, play: impl FnMut(C) -> Result<()>
 /// Checks that `apply` declines with this config, changes no byte of any LUN, and never interrupts etcd.
 fn declines(stage: &Stage, wanted: &Wanted, how: Declined) -> Result<()> {
     stage.configure(wanted)?;
-    declines_command(stage, "etcd-lun apply", how).map(drop)
+    declines_command(stage, "etcd-lun apply", how)?;
+    lets_go(stage)
+}
+
+/// A run that has not mounted the LUN leaves no session of ours.
+fn lets_go(stage: &Stage) -> Result<()> {
+    let ours = stage.node.run("grep -rsx etcd-lun /sys/class/iscsi_session/session*/ifacename")?;
+    if ours.code == 0 { bail!("the run has left its session: {ours}") } else { Ok(()) }
 }
 
 /// Checks the same for a whole command line. Returns what it has printed.

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
-use super::super::{check, failed, is_said, refused};
+use super::super::{check, failed, is_said, lets_go, refused};
 use super::{EtcdRunner, NODES, delivered, initiator, node, pool, ran_before_etcd, wait_for};
 use crate::scene::Wanted;
 use crate::stage::Stage;
@@ -94,10 +94,12 @@ fn not_yet(stage: &Stage) -> Result<()> {
     stage.configure(&pool())?;
     node.ok(&format!(
         "hostname {0}; sed -i '/hostname = \"{0}\"/a migrate = false' /etc/etcd-lun/config.toml; \
-         systemctl start etcd-lun.service; etcd-lun health; etcd-lun status | grep -w blank",
+         systemctl start etcd-lun.service; etcd-lun health; journalctl --sync
+         journalctl --boot --unit etcd-lun.service | grep 'session [0-9]* is gone'",
         NODES[0]
     ))?;
     wait_for(node, "etcd-lun.service", "active", COMES)?;
+    lets_go(stage).context("after a boot that only looks")?;
     check(&stage.agent("apply")?, refused("migration-off", &[NODES[0]]))?;
     stage.is_untouched().map(drop)
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::boot;
 use super::health::finding;
 use super::migrate::stays_down;
-use super::{carries, check, refused, unhealthy, unnamed};
+use super::{carries, check, lets_go, refused, unhealthy, unnamed};
 use crate::etcd;
 use crate::host::{self, Output};
 use crate::stage::Stage;
@@ -87,7 +87,7 @@ fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     }
     marks(stage, false).context("the LUN is not mounted")?;
     // The newer content returns. The write that was acknowledged before the power cut must be there.
-    stage.node.ok("iscsiadm -m node --logout")?;
+    lets_go(stage)?;
     stage.target.stop();
     fs::rename(&new, stage.lun())?;
     stage.target.restart()?;

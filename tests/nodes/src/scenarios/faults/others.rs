@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::super::health::finding;
-use super::super::{Declined, carries, lost};
+use super::super::{Declined, carries, lets_go, lost};
 use super::{check, refused};
 use crate::etcd;
 use crate::image::HOSTNAME;
@@ -140,7 +140,8 @@ fn new_machine_id(stage: &Stage, ours: &Path, id: &str) -> Result<()> {
     let record = "/var/lib/etcd-lun/authority.json";
     stage.node.ok(&format!("cp {record} /run/kept; sed -i 's/\"activations\": /&9/' {record}"))?;
     check(&stage.agent("claim")?, refused("not-the-truth", &owners))?;
-    stage.node.ok(&format!("cp /run/kept {record}; {LOG_OUT}"))?;
+    stage.node.ok(&format!("cp /run/kept {record}"))?;
+    lets_go(stage)?;
     let before = fingerprint(ours)?;
     let plan = stage.agent("claim --dry-run")?;
     if plan.code != 0 || fingerprint(ours)? != before {
@@ -190,12 +191,12 @@ fn by_hand(stage: &Stage, script: &str) -> Result<()> {
         .map(drop)
 }
 
-/// Checks that `apply` declines, and ends the session before the next case.
+/// Checks that `apply` declines, and ends its session.
 fn declines_at_rest(stage: &Stage, lun: &Path, how: Declined) -> Result<()> {
     let before = fingerprint(lun)?;
     let output = stage.agent("apply")?;
     check(&output, how)?;
-    stage.node.ok(LOG_OUT)?;
+    lets_go(stage)?;
     if fingerprint(lun)? != before {
         bail!("a run that declined wrote to the LUN: {output}");
     }

@@ -93,24 +93,23 @@ fn two_disks(stage: &mut Stage, wanted: &Wanted) -> Result<()> {
         scene::record_by_hand(),
         wanted.portals.join(" "),
     );
-    let log_out = format!("{}log_out_all && udevadm settle", scene::record_by_hand());
     stage.node.ok(&log_in)?;
     stage.configure(&any(wanted))?;
     for verb in ["plan", "apply"] {
         declines_command(stage, &format!("etcd-lun {verb}"), TWO_PATHS)
             .context("two sessions, multipathd stopped")?;
     }
-    stage.node.ok(&log_out)?;
+    // A run that has not mounted the LUN leaves no session of ours.
+    if stage.target.sessions()? != 0 {
+        bail!("after a refusal the target still has {} sessions", stage.target.sessions()?);
+    }
     stage.configure(wanted)?;
     // A blacklist of WWIDs would not count: etcd-lun's drop-in exempts the LUN from it.
     stage.node.ok(
         "printf 'blacklist {\\n devnode \"^sd\"\\n}\\n' >/etc/multipath/conf.d/away.conf; systemctl start multipathd",
     )?;
     declines_command(stage, "etcd-lun apply", TWO_PATHS).context("on multipathd's blacklist")?;
-    declines_command(stage, "etcd-lun plan", TWO_PATHS).context("on multipathd's blacklist")?;
-    stage.node.ok(&format!(
-        "rm /etc/multipath/conf.d/away.conf; systemctl stop multipathd.socket multipathd; {log_out}"
-    ))?;
+    stage.node.ok("rm /etc/multipath/conf.d/away.conf; systemctl stop multipathd.socket multipathd")?;
     Ok(())
 }
 
