@@ -48,7 +48,7 @@ ACCEPTED = [
         "Ask the helper for what it does: make the filesystem that the record announces on the blank LUN; mount the LUN for"
         " it, without device nodes, programs and labels; scan and forget LUNs of a session to the target, remove the disk of"
         " another volume from beneath the mount, change for how long it keeps writes waiting, have any disk read again, mount the"
-        " LUN and unmount it, start etcd's unit, stop it where the LUN's filesystem has shut down, or move the manifest of etcd's pod and so stop and start etcd, start iscsid, and say in which state a few units are.",
+        " LUN and unmount it, start etcd's unit, stop it where the LUN's filesystem has shut down, or move the manifest of etcd's pod and so stop and start etcd, start or restart iscsid, and say in which state a few units are.",
         "This is all that the service needs beyond its own rights. Each request has numbers and names of the kernel only, and"
         " is looked at again: see the helper below.",
     ),

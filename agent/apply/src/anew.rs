@@ -1,4 +1,5 @@
-//! The service mounts the LUN anew after its filesystem has shut down: for how often, and until when.
+//! What the service does by itself for a mounted LUN, and how often: it mounts the LUN anew after its filesystem has shut down, and
+//! restarts iscsid.
 
 use anyhow::Context as _;
 use host::{Host, dir};
@@ -29,11 +30,21 @@ pub fn finish(host: &Host) -> anyhow::Result<()> {
     if anew.unfinished { write(host, &MountedAnew { unfinished: false, ..anew }) } else { Ok(()) }
 }
 
+/// True if iscsid may be restarted now, which is noted. A restart that has not helped is not repeated soon.
+pub fn may_restart_iscsid(host: &Host) -> anyhow::Result<bool> {
+    const APART: Duration = Duration::from_secs(600);
+    let (anew, now) = (observe::mounted_anew(host)?, dir::since_boot()?);
+    if anew.iscsid_restarted.is_some_and(|at| now.saturating_sub(Duration::from_secs(at)) < APART) {
+        return Ok(false);
+    }
+    write(host, &MountedAnew { iscsid_restarted: Some(now.as_secs()), ..anew }).map(|()| true)
+}
+
 fn write(host: &Host, anew: &MountedAnew) -> anyhow::Result<()> {
     let text = serde_json::to_string(anew)?;
     host.root
         .write_durably(&MountedAnew::PATH.parse()?, &text, 0o600)
-        .context("noting that the LUN is mounted anew")
+        .context("noting what the service does for the mounted LUN")
 }
 
 #[cfg(test)]
@@ -58,5 +69,12 @@ mod tests {
         let now = Duration::from_secs(*anew.at.last().unwrap());
         assert_eq!(anew.within(now + SPAN, SPAN).count(), anew.within(now, SPAN).count());
         assert_eq!(anew.within(now + SPAN * 2, SPAN).count(), 0);
+        // iscsid is restarted by itself, and not again soon.
+        assert_eq!([(); 2].map(|()| may_restart_iscsid(&host).unwrap()), [true, false]);
+        let anew = observe::mounted_anew(&host).unwrap();
+        let at = anew.iscsid_restarted.unwrap().saturating_sub(600);
+        assert_eq!(anew.at.len(), 3);
+        write(&host, &MountedAnew { iscsid_restarted: Some(at), ..anew }).unwrap();
+        assert!(may_restart_iscsid(&host).unwrap());
     }
 }

@@ -28,7 +28,10 @@ use node::{
 };
 use observe::secrets::{self, Secrets};
 use plan::{Goal, Occasion, Refusal, Trouble};
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 use terms::fail;
 
 /// What `apply` is asked for.
@@ -50,12 +53,12 @@ pub(super) struct ClaimOptions {
     /// Return to the local data that was barred, and give up what only the LUN holds
     #[arg(long)]
     pub local: bool,
-    #[command(flatten)]
-    pub by_hand: ByHand,
-}
     /// Take the LUN that this node has used under this host name. Its record is lost, so only you know that it was renamed
     #[arg(long, value_name = "NAME", conflicts_with = "local")]
     pub former_name: Option<String>,
+    #[command(flatten)]
+    pub by_hand: ByHand,
+}
 
 /// What every run by hand is asked for.
 #[derive(Debug, Args)]
@@ -114,10 +117,10 @@ fn run_once(
         Goal::Lun(_) | Goal::Claim | Goal::ClaimLocal => config::TO_APPLY,
     };
     let (host, identity, config) = opening.load(file)?;
+    let identity = Identity { former_name, ..identity };
     // Secrets are read before signals are held back, because a read can hang.
     let secrets = match secrets::load(&host, &config, config::credentials().as_deref()) {
         // Where there is a session it needs none, and without one the log-in fails.
-    let identity = Identity { former_name, ..identity };
         Err(error) if goal == Goal::Local => {
             tracing::warn!("{error}: going on without it");
             Secrets::default()
@@ -180,6 +183,13 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
             tracing::warn!("iscsid does not serve the session of etcd's LUN: starting it");
             return Ok(door.perform(&Request::StartIscsid)?);
         }
+        Some(Trouble::IdleIscsid) if !apply::anew::may_restart_iscsid(&host)? => return Ok(()),
+        Some(Trouble::IdleIscsid) => {
+            tracing::warn!(
+                "the portal answers, and iscsid has not made the session of etcd's LUN again for {IDLE_LIMIT:?}: restarting iscsid"
+            );
+            return Ok(door.perform(&Request::StartIscsid)?);
+        }
         // Without the lock: the run that has it may take long, and each write meanwhile damages the other volume.
         Some(Trouble::OtherVolume(disk, refusal)) => {
             door.perform(&Request::RemoveOther { disk }).with_context(|| refusal.to_string())?;
@@ -206,23 +216,41 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
     outcome.map(|_| tracing::warn!("etcd's LUN is there again, and etcd can use it"))
 }
 
-/// Looks twice, because systemd starts no second run for the loss of another path during this one. At a shutdown nothing is lost.
+/// What is wrong with the iscsid of a LUN that is mounted.
+pub(super) fn with_iscsid(door: &Door<'_>, config: &Config, runs: bool) -> Option<Trouble> {
+    match runs {
+        false => Some(Trouble::NoIscsid),
+        true => observe::is_left_alone(door, config).then_some(Trouble::IdleIscsid),
+    }
+}
+
+/// iscsid tries every few seconds, and a log-in may take 15 s (`node.conn[0].timeo.login_timeout`).
+const IDLE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Looks twice, because systemd starts no second run for the loss of another path during this one; and, while iscsid may still make
+/// the session again, until that has taken too long. At a shutdown nothing is lost.
 fn trouble(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Option<Trouble>, Exit> {
     const PAUSE: Duration = Duration::from_secs(2);
     let now = || {
         let node = observe::mounted_lun(door, config, identity.clone());
         let unfinished =
             observe::mounted_anew(door.host).context("reading what was mounted anew")?.unfinished;
-        anyhow::Ok(plan::trouble(config, &node, unfinished, || observe::iscsid_runs(door))?)
+        let with_iscsid = || anyhow::Ok(with_iscsid(door, config, observe::iscsid_runs(door)?));
+        anyhow::Ok(plan::trouble(config, &node, unfinished, with_iscsid)?)
     };
-    match now()? {
-        found @ Some(Trouble::OtherVolume(..)) => return Ok(found),
-        _ if door.is_stopping()? => return Ok(None),
-        found @ Some(Trouble::Lost | Trouble::NoIscsid) => return Ok(found),
-        None => {}
+    let (begun, mut looks) = (Instant::now(), 0);
+    loop {
+        looks += 1;
+        match now()? {
+            found @ Some(Trouble::OtherVolume(..)) => return Ok(found),
+            _ if door.is_stopping()? => return Ok(None),
+            found @ Some(Trouble::Lost | Trouble::NoIscsid) => return Ok(found),
+            found @ Some(Trouble::IdleIscsid) if begun.elapsed() >= IDLE_LIMIT => return Ok(found),
+            None if looks > 1 => return Ok(None),
+            Some(Trouble::IdleIscsid) | None => {}
+        }
+        door.host.pause(PAUSE).context("waiting for another look")?;
     }
-    door.host.pause(PAUSE).context("waiting for another look")?;
-    Ok(now()?)
 }
 
 /// Makes a run by hand independent of its terminal. A service has neither a terminal nor a session that could end.

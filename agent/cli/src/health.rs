@@ -91,8 +91,9 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
         // The journal first, so that metrics which cannot be written do not keep the outcomes out of it.
         record(&host, &report)?;
         let unfinished = observe::mounted_anew(&host).context("reading what was mounted anew")?.unfinished;
-        let iscsid_runs = || anyhow::Ok(facts.iscsid != Fact::Known(false));
-        call_if_lost(&host, plan::trouble(&config, &node, unfinished, iscsid_runs)?.is_some())?;
+        let with_iscsid =
+            || anyhow::Ok(super::apply::with_iscsid(&door, &config, facts.iscsid != Fact::Known(false)));
+        call_if_lost(&host, plan::trouble(&config, &node, unfinished, with_iscsid)?.is_some())?;
         write_textfile(&door, &config, &text())?;
     }
     if let Some(path) = &options.prometheus {

@@ -178,7 +178,7 @@ impl Privileged for Direct {
                 }
             }
             Request::StartIscsid => {
-                start_iscsid(host, !iscsi::sessions_of(host, self.target()?)?.is_empty())?;
+                start_iscsid(host, &iscsi::sessions_of(host, self.target()?)?)?;
             }
         }
         Ok((Said::Done, None))
@@ -404,7 +404,8 @@ fn mounted(host: &Host, disk: &str, access: Access, options: &str) -> anyhow::Re
 
 /// Starts iscsid's socket, or iscsid itself where it has none, or there is a session, which it has to take up. Either may have failed
 /// before the node had an initiator name.
-fn start_iscsid(host: &Host, serves: bool) -> anyhow::Result<()> {
+/// Starts iscsid, and anew if it runs and does not serve one of these sessions. Those that it serves go on meanwhile.
+fn start_iscsid(host: &Host, sessions: &[Session]) -> anyhow::Result<()> {
     for name in [ISCSID, ISCSID_SOCKET] {
         systemd::reset_failed(host, name)?;
     }
@@ -412,7 +413,9 @@ fn start_iscsid(host: &Host, serves: bool) -> anyhow::Result<()> {
     if has_socket {
         systemd::start(host, ISCSID_SOCKET, START_LIMIT)?;
     }
-    if serves || !has_socket {
+    if sessions.iter().any(|session| !session.is_logged_in()) {
+        systemd::restart(host, ISCSID, START_LIMIT)?;
+    } else if !sessions.is_empty() || !has_socket {
         systemd::start(host, ISCSID, START_LIMIT)?;
     }
     Ok(())

@@ -121,7 +121,7 @@ pub enum Request {
         /// True if the answer waits until it runs.
         wait: bool,
     },
-    /// Starts iscsid, or the socket that starts it.
+    /// Starts iscsid, or the socket that starts it; anew if iscsid runs and a session to the target is not logged in.
     StartIscsid,
     /// Says what PID 1 knows of these units.
     Units(Vec<AskedUnit>),

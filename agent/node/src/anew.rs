@@ -11,6 +11,9 @@ pub struct MountedAnew {
     pub at: Vec<u64>,
     /// True until the LUN is mounted again.
     pub unfinished: bool,
+    /// When the service has last restarted iscsid, in seconds since the boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iscsid_restarted: Option<u64>,
 }
 
 impl MountedAnew {

@@ -45,6 +45,14 @@ pub fn answering(door: &Door<'_>, config: &Config) -> Vec<Portal> {
     without.filter(|portal| door.accepts(portal)).cloned().collect()
 }
 
+/// True if a session of ours is not logged in, and its portal accepts a connection. For a moment that is so after each outage.
+pub fn is_left_alone(door: &Door<'_>, config: &Config) -> bool {
+    let Some(iscsi) = config.backing.iscsi() else { return false };
+    let sessions = iscsi::sessions_of(door.host, &iscsi.target.iqn).unwrap_or_default();
+    let mut down = sessions.iter().filter(|one| !one.is_logged_in());
+    down.any(|one| iscsi.target.portals.iter().any(|portal| one.is_at(portal) && door.accepts(portal)))
+}
+
 /// Of other programs' sessions nobody asks who uses their disks, because they are never ended. A node may have hundreds of them.
 fn fact(host: &Host, target: &Target, session: Session, mounts: &Everywhere<'_>) -> io::Result<SeenSession> {
     let in_use = if session.is_of(&target.iqn) { users_of(host, &session, mounts)? } else { Vec::new() };

@@ -24,6 +24,7 @@ pub use elsewhere::elsewhere;
 pub use etcd::{etcd, etcd_by_lock, other_place, quota};
 pub use health_facts::{health_facts, iscsid_runs};
 pub use iscsi::answering;
+pub use iscsi::is_left_alone;
 pub use local::record;
 pub use lun::lun;
 pub use mount::mounted_anew;
@@ -169,7 +170,6 @@ pub fn mounted_lun(door: &Door<'_>, config: &Config, identity: Identity) -> Node
     }
 }
 
-/// Observes only what decides which copy etcd may run on: the record, etcd itself, and the mount. It asks no target.
 /// Observes only what is mounted for etcd, and the sessions if that is nothing: who uses them takes long to find out.
 pub fn unused_sessions(door: &Door<'_>, config: &Config, identity: Identity) -> Node {
     let mut node = Node { mount: mount::data(door.host, &config.etcd.data_dir), ..Node::unseen(identity) };
@@ -179,6 +179,7 @@ pub fn unused_sessions(door: &Door<'_>, config: &Config, identity: Identity) -> 
     node
 }
 
+/// Observes only what decides which copy etcd may run on: the record, etcd itself, and the mount. It asks no target.
 pub fn local_side(door: &Door<'_>, config: &Config, identity: Identity) -> Node {
     let host = door.host;
     Node {

@@ -77,15 +77,17 @@ pub enum Trouble {
     OtherVolume(String, Refusal),
     /// iscsid does not run, and there is a session.
     NoIscsid,
+    /// iscsid runs, and makes no session again although the portal answers.
+    IdleIscsid,
 }
 
-/// Finds out what is wrong. `unfinished` is true from such an unmount to the next mount. Whether iscsid runs is asked last: another
-/// volume does not wait for the answer.
+/// Finds out what is wrong. `unfinished` is true from such an unmount to the next mount. What is wrong with iscsid is asked last:
+/// another volume does not wait for the answer.
 pub fn trouble<E>(
     config: &Config,
     node: &Node,
     unfinished: bool,
-    iscsid_runs: impl FnOnce() -> Result<bool, E>,
+    with_iscsid: impl FnOnce() -> Result<Option<Trouble>, E>,
 ) -> Result<Option<Trouble>, E> {
     let mounted = mounted_from_target(config, node);
     let half_way = unfinished && matches!(node.mount, Fact::Known(None)) && lun_of_record(node).is_some();
@@ -96,7 +98,7 @@ pub fn trouble<E>(
     if let Some((disk, refusal)) = another_volume(config, node) {
         return Ok(Some(Trouble::OtherVolume(disk.to_owned(), refusal)));
     }
-    Ok((mounted.is_some() && !iscsid_runs()?).then_some(Trouble::NoIscsid))
+    if mounted.is_some() { with_iscsid() } else { Ok(None) }
 }
 
 /// Returns the disk that is mounted for etcd, and why it must go, if it holds another volume: the target has mapped that anew, and

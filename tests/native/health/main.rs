@@ -183,7 +183,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
                 known(&mut node.sessions)[0].session.state = "FAILED".into();
                 node.answering = vec!["10.77.0.1".parse().unwrap()];
             },
-            "its portal accepts connections, so if this stays, the target refuses the log-in",
+            "etcd-lun restarts iscsid after 30 s, so if this stays, the target refuses the log-in",
         ),
         ("portals", |node| known(&mut node.sessions).clear(), "no session at 10.77.0.1:3260"),
         (

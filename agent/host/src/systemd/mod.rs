@@ -55,6 +55,12 @@ pub fn start(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdErro
     job(host, "starting", name, limit, queue, Unit::is_active)
 }
 
+/// Restarts a unit, or starts one that does not run, and waits until its job has ended.
+pub fn restart(host: &Host, name: &str, limit: Duration) -> Result<(), SystemdError> {
+    let queue = async |bus: &Bus| bus.manager.restart_unit(name, REPLACE).await.map(drop);
+    job(host, "restarting", name, limit, queue, Unit::is_active)
+}
+
 /// Queues the start of a unit and does not wait, because the unit may be ordered after the caller's own. Time limit: 25 s.
 pub fn queue_start(host: &Host, name: &str) -> Result<(), SystemdError> {
     Task::ask("starting", name).run(host, async |bus| bus.manager.start_unit(name, REPLACE).await.map(drop))

@@ -96,8 +96,25 @@ fn snapshot_within_one_mount(stage: &mut Stage) -> Result<()> {
     stage.is_on_lun()
 }
 
-/// The outage is longer than open-iscsi's default time-out of two minutes. Writes wait and then continue, also where somebody has
-/// stopped iscsid meanwhile: the minute's check starts it.
+/// The target is back, and etcd accepts writes.
+fn comes_back(stage: &mut Stage, what: &str) -> Result<()> {
+    stage.target.restart()?;
+    let begun = std::time::Instant::now();
+    let serves = || {
+        let output = stage.node.run("etcdctl --command-timeout 5s put /after/the/outage yes")?;
+        Ok((output.code == 0).then_some(()))
+    };
+    host::poll(Duration::from_secs(150), Duration::from_secs(2), serves)?
+        .with_context(|| format!("{what}: etcd does not accept writes after the target came back"))?;
+    println!(
+        "        {what}: etcd accepts writes {:.0} s after the target is back",
+        begun.elapsed().as_secs_f64()
+    );
+    stage.is_on_lun()
+}
+
+/// The outage is longer than open-iscsi's default time-out of two minutes. Writes wait and then continue, also where iscsid makes no
+/// session again: the minute's check starts one that somebody has stopped, and restarts one that does nothing.
 fn target_away(stage: &mut Stage) -> Result<()> {
     stage.migrate()?;
     stage.node.ok(super::health::ENABLE)?;
@@ -110,14 +127,16 @@ fn target_away(stage: &mut Stage) -> Result<()> {
     marks(stage, false).context("no session is connected")?;
     stage.node.ok("systemctl stop iscsid.socket iscsid")?;
     carries(&finding(stage, "session")?, &["iscsid does not run", "1 of 1 are down"])?;
-    stage.target.restart()?;
-    let serves = || {
-        let output = stage.node.run("etcdctl --command-timeout 5s put /after/the/outage yes")?;
-        Ok((output.code == 0).then_some(()))
-    };
-    host::poll(Duration::from_secs(120), Duration::from_secs(2), serves)?
-        .context("etcd does not accept writes after the target came back")?;
-    stage.is_on_lun()?;
+    comes_back(stage, "iscsid was stopped")?;
+    // Such an iscsid has the session, and does nothing for it.
+    let before =
+        stage.node.ok("systemctl kill --signal=STOP iscsid; systemctl show --property MainPID iscsid")?;
+    stage.target.stop();
+    stage.wait_until("grep -q FAILED /sys/class/iscsi_session/session*/state")?;
+    comes_back(stage, "iscsid does nothing")?;
+    if stage.node.ok("systemctl show --property MainPID iscsid")? == before {
+        bail!("iscsid should have been restarted");
+    }
     let waits = stage.node.ok("cat /sys/class/iscsi_session/session*/recovery_tmo")?;
     if waits != "3600" {
         bail!("after the new login, writes wait for {waits} s instead of an hour");
