@@ -273,7 +273,7 @@ pub fn another_path_works(run: &Run<'_>, step: &RemovePath) -> anyhow::Result<St
     let stays = |session: &Session| {
         session.sid != *sid
             && session.is_logged_in()
-            && iscsi.target.portals.iter().any(|portal| session.is_at(portal))
+            && iscsi.target.portals.iter().any(|portal| session.is_at_portal_of(&iscsi.target.iqn, portal))
     };
     let mut found = Vec::new();
     for session in sessions()?.iter().filter(|session| stays(session)) {

@@ -7,7 +7,7 @@ use config::Runtime;
 use hands::{Direct, Requester, serve, serve_portals};
 use host::Host;
 use std::io::Read as _;
-use terms::{AbsPath, Iqn};
+use terms::{AbsPath, Iqn, TargetName};
 
 /// A longer request is none of ours, in bytes.
 const REQUEST_MAX: u64 = 4096;
@@ -27,9 +27,9 @@ pub(super) struct Options {
     /// The unit of etcd
     #[arg(long, value_name = "UNIT")]
     pub unit: Option<String>,
-    /// The target
+    /// The target; once for each of its names
     #[arg(long, value_name = "IQN")]
-    pub target: Option<Iqn>,
+    pub target: Vec<Iqn>,
     /// An option of the LUN's mount; may be given more than once
     #[arg(long, value_name = "OPTION")]
     pub mount_option: Vec<String>,
@@ -53,7 +53,7 @@ pub(super) fn run(options: &Options) -> Result<(), Exit> {
     };
     let direct = Direct {
         requester: Requester::Service,
-        target: target.clone(),
+        target: target.split_first().map(|(name, more)| TargetName::any_of(name.clone(), more.to_vec())),
         data_dir: data_dir.clone(),
         mount_options: mount_option.clone(),
         runtime,

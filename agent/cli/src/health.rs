@@ -115,7 +115,7 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
 fn metrics(config: &Config, node: &Node, facts: &HealthFacts, report: &Report, took: Duration) -> String {
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let run = health::Run { version: env!("CARGO_PKG_VERSION"), at, took };
-    let target = config.backing.iscsi().map(|iscsi| iscsi.target.iqn.as_str());
+    let target = config.backing.iscsi().map(|iscsi| &iscsi.target.iqn);
     health::metrics(report, node, facts, target, run)
 }
 

@@ -34,7 +34,7 @@ pub(super) struct AtTarget<'a> {
 impl<'a> AtTarget<'a> {
     /// By a config that is right.
     pub fn of(target: &'a Target) -> Self {
-        Self { iqn: Some(&target.iqn), multipath: target.multipath, lun_masking: target.lun_masking }
+        Self { iqn: Some(target.iqn.first()), multipath: target.multipath, lun_masking: target.lun_masking }
     }
 }
 

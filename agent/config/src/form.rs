@@ -1,6 +1,9 @@
 //! The forms that a value of the config can have beside those of serde: a table, a name, a secret.
 
-use super::pattern::is_name_or_pattern;
+use super::{
+    pattern::is_name_or_pattern,
+    tables::{NamedPortal, PortalRow},
+};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::ser::{Serialize as _, Serializer};
 use std::{cell::Cell, fmt, marker::PhantomData};
@@ -56,6 +59,31 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for TableVisitor<'_, T> {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
         self.is_table.set(true);
         T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+impl<'de> Deserialize<'de> for PortalRow {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(PortalVisitor)
+    }
+}
+
+/// serde's own way to take one of two forms says of a wrong value only that it has none of them.
+struct PortalVisitor;
+
+impl<'de> Visitor<'de> for PortalVisitor {
+    type Value = PortalRow;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a portal, such as \"192.168.10.5\", or { address = \"192.168.10.5\", iqn = \"iqn.2024-02.com.example:port1\" }")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<PortalRow, E> {
+        text.parse().map(PortalRow::Address).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PortalRow, A::Error> {
+        NamedPortal::deserialize(MapAccessDeserializer::new(map)).map(PortalRow::Named)
     }
 }
 

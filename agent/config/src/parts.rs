@@ -8,13 +8,13 @@ use super::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use terms::{AbsPath, ClientUrl, Iqn, Portal, Span, Wwid};
+use terms::{AbsPath, ClientUrl, Portal, Span, TargetName, Wwid};
 
 /// The iSCSI target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Target {
-    /// The target's iSCSI name.
-    pub iqn: Iqn,
+    /// The target's iSCSI name, or its names where portals have one of their own.
+    pub iqn: TargetName,
     /// The target's portals, in order of preference; at least one.
     pub portals: Vec<Portal>,
     /// How portals are discovered.

@@ -8,11 +8,14 @@ use super::{
     mount_options,
     parts::{ClusterConfig, EtcdConfig, Runtime, Target},
     plain_tables::{HealthConfig, LunConfig},
-    tables::{DeviceTable, EtcdTable, RuntimeName, Tables, TargetTable},
+    tables::{DeviceTable, EtcdTable, NamedPortal, PortalRow, RuntimeName, Tables, TargetTable},
     timeouts,
 };
-use std::{collections::BTreeSet, time::Duration};
-use terms::{AbsPath, Bytes, Portal, Span};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use terms::{AbsPath, Bytes, Iqn, Portal, Span, TargetName};
 
 /// Validates the tables. Nothing is made of a table that has an error.
 pub(super) fn validate(
@@ -56,10 +59,9 @@ const EITHER: &str = "one of the two: an iSCSI target, or a local or cloud disk;
 
 fn target(written: &TargetTable, errors: &mut Errors) -> Option<Target> {
     let timeouts = timeouts::validate(written, errors);
-    let iqn = written.iqn.clone();
-    let iqn = iqn.ok_or_else(|| ConfigError::missing("target.iqn", "\"iqn.2024-02.com.example:etcd\""));
-    let iqn = errors.take(iqn);
-    let portals = errors.take(portals(written.portals.as_deref()));
+    let rows = written.portals.as_deref();
+    let iqn = errors.take(name(written.iqn.as_ref(), rows.unwrap_or_default()));
+    let portals = errors.take(portals(rows));
     let mut chap = |table, written: &Option<_>| match written {
         Some(written) => chap::validate(table, written, errors).map(Some),
         None => Some(None),
@@ -80,8 +82,32 @@ fn target(written: &TargetTable, errors: &mut Errors) -> Option<Target> {
     })
 }
 
-fn portals(written: Option<&[Portal]>) -> Result<Vec<Portal>, ConfigError> {
-    let portals = written.ok_or_else(|| ConfigError::missing("target.portals", "[\"192.168.10.5:3260\"]"))?;
+/// The name of the target, or one for each portal.
+fn name(of_all: Option<&Iqn>, rows: &[PortalRow]) -> Result<TargetName, ConfigError> {
+    let own = rows.iter().filter_map(|row| match row {
+        PortalRow::Named(NamedPortal { address, iqn }) => Some((address.clone(), iqn.clone())),
+        PortalRow::Address(_) => None,
+    });
+    let own: BTreeMap<_, _> = own.collect();
+    let first = match (of_all, rows.first()) {
+        (Some(name), _) if own.is_empty() || own.len() < rows.len() => name,
+        (Some(name), _) => {
+            let expected = "no name for all: each portal has one of its own";
+            return Err(ConfigError::value("target.iqn", name.as_str(), expected));
+        }
+        (None, Some(PortalRow::Named(NamedPortal { iqn, .. }))) if own.len() == rows.len() => iqn,
+        (None, _) => return Err(ConfigError::missing("target.iqn", "\"iqn.2024-02.com.example:etcd\"")),
+    };
+    Ok(TargetName::new(first.clone(), own))
+}
+
+fn portals(written: Option<&[PortalRow]>) -> Result<Vec<Portal>, ConfigError> {
+    let rows = written.ok_or_else(|| ConfigError::missing("target.portals", "[\"192.168.10.5:3260\"]"))?;
+    let address = |row: &PortalRow| match row {
+        PortalRow::Address(portal) => portal.clone(),
+        PortalRow::Named(NamedPortal { address, .. }) => address.clone(),
+    };
+    let portals: Vec<_> = rows.iter().map(address).collect();
     if portals.is_empty() {
         return Err(ConfigError::value("target.portals", "the list is empty", "at least one portal"));
     }
@@ -89,7 +115,7 @@ fn portals(written: Option<&[Portal]>) -> Result<Vec<Portal>, ConfigError> {
     if unique.len() != portals.len() {
         return Err(ConfigError::value("target.portals", "a portal is listed twice", "each portal once"));
     }
-    Ok(portals.to_vec())
+    Ok(portals)
 }
 
 /// Returns the fault of a directory that cannot hold etcd's data; none for one that can.

@@ -58,6 +58,26 @@ pub(super) struct Tables {
     pub node: Vec<Spanned<Row<NodeTable>>>,
 }
 
+/// A portal, with the name that it serves if that is one of its own.
+#[derive(Debug, Clone, JsonSchema)]
+#[schemars(untagged)]
+pub(super) enum PortalRow {
+    /// Its address.
+    Address(Portal),
+    /// Both.
+    Named(NamedPortal),
+}
+
+/// A portal of a port that is a target of its own.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NamedPortal {
+    /// Its address.
+    pub address: Portal,
+    /// The target's name at this portal.
+    pub iqn: Iqn,
+}
+
 /// The iSCSI target.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -66,9 +86,10 @@ pub(super) struct TargetTable {
     #[schemars(example = "iqn.2024-02.com.example:etcd")]
     pub iqn: Option<Iqn>,
     /// The addresses of the target, in order of preference: IPv4, `[IPv6]` or a host name. The port is 3260 unless it is given.
+    /// Of an array where each port is a target of its own, tables, and no `iqn` above: `{ address = "192.168.10.5", iqn = "iqn.…" }`.
     /// Required.
     #[schemars(example = PORTALS)]
-    pub portals: Option<Vec<Portal>>,
+    pub portals: Option<Vec<PortalRow>>,
     /// How the target's portals are discovered: `"sendtargets"` asks the target for them, `"static"` uses the portals as written
     /// here.
     pub discovery: Discovery,

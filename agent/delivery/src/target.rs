@@ -30,6 +30,11 @@ pub enum TargetError {
         /// The text in the config.
         word: String,
     },
+    /// LIO has one name for all portals of a target.
+    #[error(
+        "`target.portals` has names of their own, and this script makes one target: leave `iqn` out there"
+    )]
+    Names,
     /// The script has to give the LUN a number.
     #[error(
         "the entry of {node} has no `lun`: add the number that the LUN is to have at the target, such as `lun = 1`"
@@ -57,6 +62,9 @@ pub fn target(
     least: Bytes,
     backstores: &Backstores,
 ) -> Result<String, TargetError> {
+    if target.iqn.all().nth(1).is_some() {
+        return Err(TargetError::Names);
+    }
     let mut script = head(target, nodes, backstores)?;
     let _ = writeln!(script, "\n{FUNCTIONS}");
     script.push_str(match backstores {

@@ -22,7 +22,7 @@ use std::{
     os::fd::OwnedFd,
     time::{Duration, Instant},
 };
-use terms::{AbsPath, FsUuid, Iqn, LunAddress, Session, fail, named, options_for_etcd, require};
+use terms::{AbsPath, FsUuid, LunAddress, Session, TargetName, fail, named, options_for_etcd, require};
 use unit::SHUTDOWN_SERVICE;
 
 /// mkfs.xfs zeroes the log, which takes minutes on a slow thin LUN.
@@ -42,7 +42,7 @@ pub struct Direct {
     /// For whom.
     pub requester: Requester,
     /// The target; none with a device.
-    pub target: Option<Iqn>,
+    pub target: Option<TargetName>,
     /// The data directory.
     pub data_dir: AbsPath,
     /// The options of the filesystem: those of the config, with the label.
@@ -204,7 +204,7 @@ impl Direct {
         Ok(Self { requester: Requester::Person, target: None, data_dir, mount_options, runtime })
     }
 
-    fn target(&self) -> anyhow::Result<&Iqn> {
+    fn target(&self) -> anyhow::Result<&TargetName> {
         self.target
             .as_ref()
             .ok_or_else(|| named!(HandsRefused, "etcd-lun-hands@.service names no target").into())

@@ -5,7 +5,7 @@
 use super::report::{Outcome, Report, Row};
 use node::{HealthFacts, Node, authority::Authority};
 use std::{fmt::Write as _, time::Duration};
-use terms::Bytes;
+use terms::{Bytes, TargetName};
 
 /// The run that observed the figures.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +72,7 @@ pub fn metrics(
     report: &Report,
     node: &Node,
     health: &HealthFacts,
-    target: Option<&str>,
+    target: Option<&TargetName>,
     run: Run<'_>,
 ) -> String {
     let mut text = Text::default();
@@ -170,9 +170,9 @@ fn of_data(text: &mut Text, node: &Node, health: &HealthFacts) {
     });
 }
 
-fn of_sessions(text: &mut Text, node: &Node, target: &str) {
+fn of_sessions(text: &mut Text, node: &Node, target: &TargetName) {
     let sessions = node.sessions.known().into_iter().flatten();
-    let ours: Vec<_> = sessions.filter(|session| session.target == target).collect();
+    let ours: Vec<_> = sessions.filter(|session| target.is(&session.target)).collect();
     if node.sessions.known().is_some() {
         text.gauge("sessions", "Sessions to the target.", Some(count(ours.len() as u64)));
     }

@@ -11,7 +11,7 @@ use super::{
 use config::{Iscsi, PATH_FAILS_AFTER};
 use node::{Multipath, OtherUse, SeenSession, WriteCache, layout::RETIRED};
 use std::time::Duration;
-use terms::{Iqn, Span};
+use terms::{Span, TargetName};
 
 pub(super) fn paths(input: CheckInput<'_>) -> Outcome {
     outcome(known(&input.health.paths).and_then(|paths| {
@@ -87,10 +87,11 @@ pub(super) fn shared_target(input: CheckInput<'_>) -> Outcome {
 
 /// Checks what others can do to etcd's session. A log-out by target and portal names no interface, so open-iscsi ends
 /// every session there, mounted or not (`iface_match`, usr/iface.c).
-pub fn shared(target: &Iqn, others: &[OtherUse]) -> String {
+pub fn shared(target: &TargetName, others: &[OtherUse]) -> String {
     format!(
-        "{} of another program is to etcd's target: a log-out as `iscsiadm -m node -T {target} -p PORTAL -u` ends etcd's session too. Give etcd a target of its own, or set `target.safe_logout = true`, bring the units to the node again (`etcd-lun render`), and run `systemctl daemon-reload && systemctl restart iscsid`",
-        listed(others)
+        "{} of another program is to etcd's target: a log-out as `iscsiadm -m node -T {} -p PORTAL -u` ends etcd's session too. Give etcd a target of its own, or set `target.safe_logout = true`, bring the units to the node again (`etcd-lun render`), and run `systemctl daemon-reload && systemctl restart iscsid`",
+        listed(others),
+        target.first()
     )
 }
 

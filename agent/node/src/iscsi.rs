@@ -4,7 +4,7 @@ use super::fact::Fact;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ops::Deref;
-use terms::{Iqn, Portal, Session};
+use terms::{Iqn, Portal, Session, TargetName};
 
 /// The unit of open-iscsi's daemon.
 pub const ISCSID: &str = "iscsid.service";
@@ -35,7 +35,7 @@ pub struct SeenSession {
 
 impl SeenSession {
     /// True for a session of ours to this target with another initiator name: the config had that name when etcd-lun made the session.
-    pub fn has_former_name(&self, target: &Iqn, initiator: &Iqn) -> bool {
+    pub fn has_former_name(&self, target: &TargetName, initiator: &Iqn) -> bool {
         self.is_of(target) && self.initiator.as_deref().is_some_and(|name| name != initiator.as_str())
     }
 }

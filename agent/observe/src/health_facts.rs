@@ -10,7 +10,7 @@ use node::{
     WriteCache, layout::STATE,
 };
 use std::{io, time::Duration};
-use terms::{Bytes, Iqn, Session, Span};
+use terms::{Bytes, Session, Span, TargetName};
 
 /// The time between two samples. It is long enough for an idle etcd to write a few times: Kubernetes renews leases all the time,
 /// and etcd commits every 100 ms while anything changes. It is short enough for a person to wait.
@@ -82,7 +82,7 @@ fn hung_task_panic(host: &Host) -> io::Result<Option<u64>> {
 }
 
 /// Our sessions to the target, and who else uses it.
-fn at_target(host: &Host, target: &Iqn) -> (io::Result<Vec<Session>>, io::Result<Vec<OtherUse>>) {
+fn at_target(host: &Host, target: &TargetName) -> (io::Result<Vec<Session>>, io::Result<Vec<OtherUse>>) {
     let all = iscsi::sessions(host);
     let others = all.as_ref().map_err(copied).and_then(|all| others_at_target(host, target, all));
     (all.map(|all| all.into_iter().filter(|one| one.is_of(target)).collect()), others)

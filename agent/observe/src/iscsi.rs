@@ -40,7 +40,9 @@ pub(super) fn all_sessions(host: &Host, config: &Config, mounts: &Everywhere<'_>
 pub fn answering(door: &Door<'_>, config: &Config) -> Vec<Portal> {
     let Some(iscsi) = config.backing.iscsi() else { return Vec::new() };
     let sessions = iscsi::sessions_of(door.host, &iscsi.target.iqn).unwrap_or_default();
-    let is_up = |portal: &Portal| sessions.iter().any(|one| one.is_logged_in() && one.is_at(portal));
+    let is_up = |portal: &Portal| {
+        sessions.iter().any(|one| one.is_logged_in() && one.is_at_portal_of(&iscsi.target.iqn, portal))
+    };
     let without = iscsi.target.portals.iter().filter(|portal| !is_up(portal));
     without.filter(|portal| door.accepts(portal)).cloned().collect()
 }
@@ -50,13 +52,15 @@ pub fn is_left_alone(door: &Door<'_>, config: &Config) -> bool {
     let Some(iscsi) = config.backing.iscsi() else { return false };
     let sessions = iscsi::sessions_of(door.host, &iscsi.target.iqn).unwrap_or_default();
     let mut down = sessions.iter().filter(|one| !one.is_logged_in());
-    down.any(|one| iscsi.target.portals.iter().any(|portal| one.is_at(portal) && door.accepts(portal)))
+    let is_at = |one: &Session, portal: &Portal| one.is_at_portal_of(&iscsi.target.iqn, portal);
+    down.any(|one| iscsi.target.portals.iter().any(|portal| is_at(one, portal) && door.accepts(portal)))
 }
 
 /// Of other programs' sessions nobody asks who uses their disks, because they are never ended. A node may have hundreds of them.
 fn fact(host: &Host, target: &Target, session: Session, mounts: &Everywhere<'_>) -> io::Result<SeenSession> {
     let in_use = if session.is_of(&target.iqn) { users_of(host, &session, mounts)? } else { Vec::new() };
-    let configured = target.portals.iter().find(|portal| session.is_at(portal)).cloned();
+    let configured =
+        target.portals.iter().find(|portal| session.is_at_portal_of(&target.iqn, portal)).cloned();
     Ok(SeenSession { session, configured, in_use })
 }
 

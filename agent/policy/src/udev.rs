@@ -3,7 +3,7 @@
 use super::DEVICE_LABEL;
 use config::{IscsiNode, Nodes};
 use std::collections::BTreeSet;
-use terms::{Iqn, LunNumber, Wwid};
+use terms::{Iqn, LunNumber, TargetName, Wwid};
 use unit::{LOST_SERVICE, PATH_TARGET};
 
 /// The path of the rule on a node. It sorts after the rules that find the names of multipath maps (11) and of disks (60).
@@ -55,11 +55,12 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
                 );
             }
             // Not by WWID: the kernel may have read that of the new volume already.
-            text += &format!(
-                "ACTION==\"change\", SUBSYSTEM==\"scsi\", ENV{{SDEV_UA}}==\"{CHANGES}\", ENV{{ID_PATH}}==\"ip-*-iscsi-{}-lun-*\", \
-                 TAG+=\"systemd\", ENV{{SYSTEMD_WANTS}}+=\"{LOST_SERVICE}\"\n",
-                target.iqn
-            );
+            for name in target.iqn.all() {
+                text += &format!(
+                    "ACTION==\"change\", SUBSYSTEM==\"scsi\", ENV{{SDEV_UA}}==\"{CHANGES}\", ENV{{ID_PATH}}==\"ip-*-iscsi-{name}-lun-*\", \
+                     TAG+=\"systemd\", ENV{{SYSTEMD_WANTS}}+=\"{LOST_SERVICE}\"\n"
+                );
+            }
             nodes.iter().filter_map(|node| node.entry.wwid.as_ref()).collect()
         }
         Nodes::Device(nodes) => {
@@ -80,13 +81,16 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
 
 /// Returns the matches for the paths to the LUN of a node: by its WWID where the config has one, else by its number at the target,
 /// in each form in which SCSI may address it. The target's other LUNs may be somebody else's.
-fn paths_to(target: &Iqn, node: &IscsiNode) -> Vec<String> {
-    let path = |lun: &str| format!("ENV{{ID_PATH}}==\"ip-*-iscsi-{target}-lun-{lun}\"");
-    match (&node.entry.wwid, node.lun) {
-        (Some(wwid), _) => vec![format!("{}, ATTRS{{wwid}}==\"{}\"", path("*"), in_udev(wwid))],
-        (None, Some(number)) => addresses(number).iter().map(|lun| path(lun)).collect(),
-        (None, None) => Vec::new(),
-    }
+fn paths_to(target: &TargetName, node: &IscsiNode) -> Vec<String> {
+    let of_name = |name: &Iqn| {
+        let path = |lun: &str| format!("ENV{{ID_PATH}}==\"ip-*-iscsi-{name}-lun-{lun}\"");
+        match (&node.entry.wwid, node.lun) {
+            (Some(wwid), _) => vec![format!("{}, ATTRS{{wwid}}==\"{}\"", path("*"), in_udev(wwid))],
+            (None, Some(number)) => addresses(number).iter().map(|lun| path(lun)).collect(),
+            (None, None) => Vec::new(),
+        }
+    };
+    target.all().flat_map(of_name).collect()
 }
 
 /// The WWID as a pattern of udev. The kernel pads a name with blanks, and a name may have characters that a pattern has too.
@@ -171,6 +175,16 @@ mod tests {
         let without = rendered(&TARGET.replace("wwid = \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c4\"\n", ""));
         assert_eq!(matches(&without).len(), 7);
         assert!(!without.contains("mpath-3"), "{without}");
+        let port = "{ address = \"10.0.0.2\", iqn = \"iqn.2024-02.com.example:port\" }";
+        let named = rendered(&TARGET.replace("[\"10.0.0.1\"]", &format!("[\"10.0.0.1\", {port}]")));
+        assert_eq!(matches(&named).len(), 4 + 4 + 2);
+        for rules in
+            ["SECLABEL", "ENV{SYSTEMD_WANTS}+=\"etcd-lun-path@", "ENV{SYSTEMD_WANTS}+=\"etcd-lun-lost"]
+        {
+            let at =
+                |name: &str| named.lines().filter(|line| line.contains(rules) && line.contains(name)).count();
+            assert!(at(":port-lun-") > 0 && at(":port-lun-") == at(":etcd-lun-"), "{rules}: {named}");
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! A session of this node's initiator, as the kernel shows it.
 
-use super::iscsi::{INTERFACE, Iqn, Portal};
+use super::{
+    iscsi::{INTERFACE, Portal},
+    target_name::TargetName,
+};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::{fmt, net::Ipv6Addr};
@@ -47,8 +50,13 @@ impl Session {
     /// True if it leads to this target and etcd-lun made it, which its interface shows. Another program may have sessions to the
     /// same target, even with the same initiator name, as a machine that boots from a LUN of it has. What it sees there are other
     /// LUNs.
-    pub fn is_of(&self, target: &Iqn) -> bool {
-        self.target == target.as_str() && self.interface.as_deref() == Some(INTERFACE)
+    pub fn is_of(&self, target: &TargetName) -> bool {
+        target.is(&self.target) && self.interface.as_deref() == Some(INTERFACE)
+    }
+
+    /// True if it is at this portal of the target, by the name that the portal serves.
+    pub fn is_at_portal_of(&self, target: &TargetName, portal: &Portal) -> bool {
+        self.target == target.at(portal).as_str() && self.is_at(portal)
     }
 
     /// True if it was made for this portal, or is connected to its address. A portal's name is compared only with the name in the

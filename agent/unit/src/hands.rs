@@ -7,7 +7,7 @@ use super::{
 };
 use config::Runtime;
 use std::net::IpAddr;
-use terms::{AbsPath, Iqn};
+use terms::{AbsPath, TargetName};
 
 /// The directory of the socket, which only PID 1 writes to.
 pub const HANDS_DIR: &str = "/run/etcd-lun-hands";
@@ -40,7 +40,7 @@ const PORTALS_TEMPLATE: &str = include_str!("../../../units/etcd-lun-portals@.se
 /// Renders both units. Fails on values that systemd would split or expand.
 pub(super) fn hands_units(
     program: &AbsPath,
-    target: Option<&Iqn>,
+    target: Option<&TargetName>,
     data_dir: &AbsPath,
     mount_options: &[String],
     runtime: &Runtime,
@@ -61,8 +61,8 @@ pub(super) fn hands_units(
         return refuse(data_dir.as_str(), NOT_PLAIN);
     }
     let mut errand = format!("--data-dir {data_dir} {etcd}");
-    if let Some(target) = target {
-        errand += &format!(" --target {target}");
+    for name in target.into_iter().flat_map(TargetName::all) {
+        errand += &format!(" --target {name}");
     }
     for option in mount_options {
         if !option.chars().all(is_plain) {

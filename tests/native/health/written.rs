@@ -13,7 +13,7 @@ fn metrics_have_a_sample_for_every_check() {
         at: Duration::from_millis(1_700_000_000_500),
         took: Duration::from_millis(5250),
     };
-    let text = health::metrics(&report, &migrated(), &health_facts, Some(TARGET), run);
+    let text = health::metrics(&report, &migrated(), &health_facts, Some(&TARGET.parse().unwrap()), run);
     for check in CHECKS {
         let (name, severity) = (check.name, check.severity.word());
         for (metric, value) in [("check", 1), ("check_unknown", 0)] {
@@ -39,7 +39,7 @@ fn metrics_have_a_sample_for_every_check() {
     }
     let blind = Node { mount: unknown(), record: unknown(), ..migrated() };
     let report = health::assess(&config(), &blind, &health_facts);
-    let text = health::metrics(&report, &blind, &health_facts, Some(TARGET), run);
+    let text = health::metrics(&report, &blind, &health_facts, Some(&TARGET.parse().unwrap()), run);
     assert!(text.contains("etcd_lun_check_unknown{check=\"mount\",severity=\"critical\"} 1"), "{text}");
     assert!(!text.contains("etcd_lun_free_bytes") && !text.contains("etcd_lun_generation"), "{text}");
 }
@@ -93,7 +93,7 @@ fn the_docs_list_the_metrics_that_there_are() {
     known(&mut node.retired).push(old);
     let report = health::assess(&config(), &node, &health_facts);
     let run = Run { version: "0.0.0", at: Duration::from_secs(1), took: Duration::from_secs(1) };
-    let text = health::metrics(&report, &node, &health_facts, Some(TARGET), run);
+    let text = health::metrics(&report, &node, &health_facts, Some(&TARGET.parse().unwrap()), run);
     let mut table = String::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {

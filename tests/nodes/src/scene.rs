@@ -65,7 +65,7 @@ pub struct Wanted {
     pub device: Option<String>,
     /// `target.iqn`
     pub iqn: String,
-    /// `target.portals`
+    /// `target.portals`: an address, or a table with address and name
     pub portals: Vec<String>,
     /// Whether the config's `discovery` is `static` instead of `sendtargets`
     pub static_records: bool,
@@ -156,7 +156,9 @@ impl Wanted {
             secrets.push((file.clone(), format!("{}\n", account.secret)));
             file
         };
-        let portals: Vec<String> = self.portals.iter().map(|portal| format!("{portal:?}")).collect();
+        let row =
+            |portal: &String| if portal.starts_with('{') { portal.clone() } else { format!("{portal:?}") };
+        let portals: Vec<String> = self.portals.iter().map(row).collect();
         let discovery = if self.static_records { "static" } else { "sendtargets" };
         let mut text = format!(
             "[target]\niqn = {:?}\nportals = [{}]\ndiscovery = {discovery:?}\n{}",

@@ -155,9 +155,10 @@ fn try_next(
     findings: &mut Vec<Finding>,
 ) -> anyhow::Result<bool> {
     let Some(log_in) = &step.elsewhere else { return Ok(false) };
-    tried.extend(
-        looks.iter().flat_map(|look| log_in.portals.iter().filter(|at| look.session.is_at(at)).cloned()),
-    );
+    tried.extend(looks.iter().flat_map(|look| {
+        let is_there = |at: &&Portal| look.session.is_at_portal_of(&log_in.target, at);
+        log_in.portals.iter().filter(is_there).cloned()
+    }));
     let mut next: Vec<_> = log_in.portals.iter().filter(|portal| !tried.contains(portal)).cloned().collect();
     if !log_in.all {
         next.truncate(1);

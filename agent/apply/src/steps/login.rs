@@ -183,7 +183,8 @@ pub(super) fn attempt(
     portals: &[Portal],
 ) -> anyhow::Result<Vec<Result<iscsi::LogIn, IscsiError>>> {
     let sessions = iscsi::sessions_of(run.host, &step.target)?;
-    let has_session = |portal: &Portal| sessions.iter().any(|session| session.is_at(portal));
+    let has_session =
+        |portal: &Portal| sessions.iter().any(|session| session.is_at_portal_of(&step.target, portal));
     let prepared: Vec<_> = portals
         .iter()
         .map(|portal| if has_session(portal) { None } else { Some(prepare(run, step, portal)) })
@@ -230,7 +231,14 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
         .chain((!algs.is_empty()).then_some((iscsi::CHAP_ALGS, algs.as_str())))
         .collect();
     let settings = iscsi::Settings { fixed: SETTINGS, of_config: &of_config };
-    iscsi::write_record(run.host, &step.target, portal, tpgt, settings, run.secrets.session.as_ref())
+    iscsi::write_record(
+        run.host,
+        step.target.at(portal),
+        portal,
+        tpgt,
+        settings,
+        run.secrets.session.as_ref(),
+    )
 }
 
 /// The portal group tag of the target, if the portal has announced both.
@@ -238,10 +246,11 @@ fn prepare(run: &Run<'_>, step: &LogIn, portal: &Portal) -> Result<(), IscsiErro
 /// A target may report portals that this node can't reach, and it reports addresses where the config has names. So only the portals
 /// of the config are used, and the report only gives their portal group.
 fn tag_of(step: &LogIn, portal: &Portal, found: &Announced) -> Result<Option<u16>, IscsiError> {
-    let ours: Vec<_> = found.targets.iter().filter(|one| one.target == step.target.as_str()).collect();
+    let name = step.target.at(portal);
+    let ours: Vec<_> = found.targets.iter().filter(|one| one.target == name.as_str()).collect();
     match ours.iter().find(|one| one.portal.as_ref() == Some(portal)).or(ours.first()) {
         Some(one) => Ok(one.tpgt),
-        None => Err(IscsiError::not_announced(portal, &step.target, found)),
+        None => Err(IscsiError::not_announced(portal, name, found)),
     }
 }
 

@@ -98,7 +98,8 @@ fn at(run: &Run<'_>, iscsi: &Iscsi, portal: &Portal, in_use: bool) -> anyhow::Re
     let nothing = |problem| PortalLuns { portal: portal.clone(), luns: Vec::new(), problem: Some(problem) };
     let here = || -> anyhow::Result<Option<Session>> {
         let sessions = locate::sessions_to_target(run.host, run.config)?;
-        Ok(sessions.into_iter().find(|session| session.is_at(portal) && session.is_logged_in()))
+        let is_at = |session: &Session| session.is_at_portal_of(&iscsi.target.iqn, portal);
+        Ok(sessions.into_iter().find(|session| is_at(session) && session.is_logged_in()))
     };
     let before = here()?;
     if before.is_none() {

@@ -76,8 +76,39 @@ fn later_fragments_win_key_by_key_and_add_entries() {
     let config = load(&[GOOD, later], ID, "b").unwrap();
     assert_eq!(config.lun.min_size.to_string(), "20GiB");
     assert_eq!(iscsi(&config).target.portals.len(), 1);
-    assert_eq!(iscsi(&config).target.iqn.as_str(), "iqn.2024-02.com.example:etcd");
+    assert_eq!(iscsi(&config).target.iqn.to_string(), "iqn.2024-02.com.example:etcd");
     assert_eq!(iscsi(&config).lun.number.unwrap().0, 9);
+}
+
+/// An array whose ports are targets of their own.
+#[test]
+fn a_name_for_each_portal() {
+    let of = |iqn: &str, portals: &str| {
+        let text =
+            GOOD.replace("portals = [\"192.168.10.5:3260\", \"[2001:db8::5]\", \"san1.example\"]", portals);
+        load(&[&text.replace("iqn = \"iqn.2024-02.com.example:etcd\"\n", iqn)], ID, "master-0")
+    };
+    let [all, port] = [
+        "iqn = \"iqn.2015-10.com.example:all\"\n",
+        "{ address = \"192.168.11.5\", iqn = \"iqn.2015-10.com.example:b\" }",
+    ];
+    let other = port.replace("11.5", "10.5").replace("e:b", "e:a");
+    let both = of("", &format!("portals = [{other}, {port}]")).unwrap();
+    let target = &iscsi(&both).target;
+    let names = target.portals.iter().map(|portal| target.iqn.at(portal).as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["iqn.2015-10.com.example:a", "iqn.2015-10.com.example:b"]);
+    let one = of(all, &format!("portals = [\"192.168.10.5\", {port}]")).unwrap();
+    assert_eq!(iscsi(&one).target.iqn.to_string(), "iqn.2015-10.com.example:all, iqn.2015-10.com.example:b");
+    for (iqn, portals, parts) in [
+        ("", format!("[\"192.168.10.5\", {port}]"), ["`target.iqn` is missing", "iqn"]),
+        (all, format!("[{port}]"), ["`target.iqn`", "each portal has one of its own"]),
+        (all, format!("[\"192.168.11.5\", {port}]"), ["`target.portals`", "listed twice"]),
+        (all, port.replace("{", "[{").replace(", iqn", "}, {iqn").replace(" }", " }]"), ["`iqn`", ""]),
+        (all, format!("[{}]", port.replace("iqn =", "name =")), ["`name`", "`iqn`"]),
+    ] {
+        let error = of(iqn, &format!("portals = {portals}")).unwrap_err();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    }
 }
 
 #[test]

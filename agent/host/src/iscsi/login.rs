@@ -3,7 +3,7 @@
 use super::{DATABASE_LIMIT, IscsiError, IscsiExit, iscsiadm};
 use crate::{Host, Invocation, Tool, root::at};
 use std::{path::Path, time::Duration};
-use terms::{INTERFACE, Iqn, Portal};
+use terms::{INTERFACE, Portal, TargetName};
 
 /// The result of a login that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,18 +24,18 @@ pub enum LogIn {
 /// later.
 pub fn log_in(
     host: &Host,
-    target: &Iqn,
+    target: &TargetName,
     portals: &[Portal],
     limit: Duration,
 ) -> Vec<Result<LogIn, IscsiError>> {
     let invocation = |portal: &Portal| {
-        let portal = portal.to_string();
-        let node = ["-m", "node", "-T", target.as_str(), "-p", &portal, "-I", INTERFACE, "--login"];
+        let (portal, at) = (portal, portal.to_string());
+        let node = ["-m", "node", "-T", target.at(portal).as_str(), "-p", &at, "-I", INTERFACE, "--login"];
         Invocation::new(Tool::Iscsiadm, node).limit(limit)
     };
     let results = host.runner.run_all(&portals.iter().map(invocation).collect::<Vec<_>>());
     let judge = |(portal, result): (&Portal, Result<_, _>)| {
-        let doing = format!("logging in to {target} at {portal}");
+        let doing = format!("logging in to {} at {portal}", target.at(portal));
         let output: crate::Output =
             result.map_err(|source| IscsiError::Exec { doing: doing.clone(), source })?;
         match IscsiExit::from_code(output.code) {

@@ -11,7 +11,7 @@
 
 use crate::{Host, root::absent_is_none};
 use std::{io, str::FromStr, time::Duration};
-use terms::{Endpoint, INTERFACE, Iqn, Session};
+use terms::{Endpoint, INTERFACE, Session, TargetName};
 
 const SESSIONS: &str = "/sys/class/iscsi_session";
 const CONNECTIONS: &str = "/sys/class/iscsi_connection";
@@ -53,7 +53,7 @@ pub fn sessions(host: &Host) -> io::Result<Vec<Session>> {
 }
 
 /// The sessions of our interface to one target.
-pub fn sessions_of(host: &Host, target: &Iqn) -> io::Result<Vec<Session>> {
+pub fn sessions_of(host: &Host, target: &TargetName) -> io::Result<Vec<Session>> {
     let all = sessions(host)?;
     Ok(all.into_iter().filter(|session| session.is_of(target)).collect())
 }
@@ -279,7 +279,7 @@ pub(super) mod tests {
         assert_eq!((one.target_id, one.tpgt, one.recovery_timeout), (Some(0), Some(1), Some(120)));
         assert_eq!(one.initiator.as_deref(), Some("iqn.1994-05.com.redhat:master0"));
         assert_eq!(one.interface.as_deref(), Some("etcd-lun"));
-        let target: Iqn = "iqn.2024-02.com.example:etcd".parse().unwrap();
+        let target: TargetName = "iqn.2024-02.com.example:etcd".parse().unwrap();
         let ours =
             || -> Vec<_> { sessions_of(&fixture.host, &target).unwrap().iter().map(|one| one.sid).collect() };
         assert_eq!(ours(), [9, 10, 11, 12]);

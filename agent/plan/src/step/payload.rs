@@ -11,7 +11,9 @@ use node::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
-use terms::{AbsPath, Bytes, ClientUrl, Fingerprint, FsLabel, FsUuid, Iqn, Portal, Span, WantedLun, Wwid};
+use terms::{
+    AbsPath, Bytes, ClientUrl, Fingerprint, FsLabel, FsUuid, Iqn, Portal, Span, TargetName, WantedLun, Wwid,
+};
 
 /// Which way data is copied, out of the data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -41,7 +43,7 @@ impl fmt::Display for Way {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LogIn {
     /// The target.
-    pub target: Iqn,
+    pub target: TargetName,
     /// The initiator name of the session.
     pub initiator: Iqn,
     /// Its portals.
@@ -89,7 +91,7 @@ pub struct RemovePath {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AttachLun {
     /// The target.
-    pub target: Iqn,
+    pub target: TargetName,
     /// The initiator name of the sessions to scan.
     pub initiator: Iqn,
     /// Which LUN of the target.

@@ -237,10 +237,11 @@ pub(super) fn beneath_the_mount(stage: &mut Stage, live: bool, volume: u32) -> R
     };
     stage.wait_until(&format!("sleep 2; SINCE={since}; {ran} 'another volume beneath the mount'"))?;
     let before = fingerprint(&other)?;
+    // The kernel says this when a disk is removed. XFS shuts down at the next write of its log, up to 30 s later.
     let took = stage.node.ok(&format!(
         "sleep 30; ! timeout 5 etcdctl put /live/late yes >/dev/null 2>&1 &&
              journalctl -k --since=@{since} -o short-unix | awk '
-                 /LUN assignments|Power-on/ && !a {{ a = $1 }} /XFS .* shut down|Failing path/ && !b {{ b = $1 }} END {{ print b - a }}'"
+                 /LUN assignments|Power-on/ && !a {{ a = $1 }} /XFS .* shut down|Failing path|Synchronizing SCSI cache/ && a && !b {{ b = $1 }} END {{ print b - a }}'"
     ))?;
     // The run that attaches the other volume as a new disk has refused it too.
     stage.wait_until(

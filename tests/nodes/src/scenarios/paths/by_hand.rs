@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::super::{carries, check, health, lost, main_pid, refused};
+use super::super::{carries, check, health, lets_go, lost, main_pid, refused};
 use super::client::Client;
 use super::{
     BOTH, active, add, as_promised, is_on_map, is_well, names_missing, plans_nothing, prepare,
@@ -18,7 +18,7 @@ use crate::net::{Cut, Path};
 use crate::scene::{LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
-use crate::target::{Lun, Offer, Target, blank, fingerprint};
+use crate::target::{IQN, Lun, Offer, Target, blank, fingerprint};
 use crate::verbs;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
@@ -45,6 +45,11 @@ fn static_without_chap(stage: &mut Stage) -> Result<()> {
     stage.apply()?;
     stage.has_kept("beside/another-box")?;
     works(stage, 2)?;
+    let config = Wanted { static_records: true, chap: None, ..wanted(stage) };
+    a_name_for_each_port(stage)?;
+    stage.configure(&config)?;
+    stage.apply()?;
+    works(stage, 2)?;
     // One box, and another volume with the same WWID behind both paths: multipathd sees no difference.
     stage.node.ok(lost::RULE)?;
     lost::beneath_the_mount(stage, true, 1).context("beneath the map")?;
@@ -63,6 +68,40 @@ fn static_without_chap(stage: &mut Stage) -> Result<()> {
     is_on_map(stage)?;
     works(stage, 2)?;
     is_well(stage)
+}
+
+/// The array makes each of its ports a target of its own, while etcd runs on the LUN. The config follows. Then a path fails, the node
+/// begins without sessions, and a rollback ends them.
+fn a_name_for_each_port(stage: &mut Stage) -> Result<()> {
+    let iqn = format!("{IQN}.port-b");
+    stage.target.only_at(&[Path::A.portal()])?;
+    let offer = Offer { iqn: iqn.clone(), ..stage.target.offered().clone() };
+    let second = Target::start_at(&stage.bed, "tgt-b", &[Path::B.portal()], offer)?;
+    let port = format!("{{ address = {:?}, iqn = {iqn:?} }}", Path::B.portal());
+    let portals = vec![Path::A.portal(), port];
+    stage.configure(&Wanted { portals, chap: None, ..wanted(stage) })?;
+    let taken = verbs::taken(&stage.node, "apply")?;
+    if !taken.has_step("log-in") || !taken.has_step("log-out") {
+        bail!("`apply` should have exchanged the session at the second port: {taken:?}");
+    }
+    works(stage, 2)?;
+    stage.bed.net.cut(Path::A, Cut::Drop)?;
+    works(stage, 1)?;
+    stage.node.ok("etcdctl --command-timeout 60s put port/b yes")?;
+    stage.bed.net.repair()?;
+    works(stage, 2)?;
+    is_well(stage)?;
+    stage
+        .node
+        .ok("systemctl stop etcd var-lib-etcd.mount && iscsiadm -m session -u; ! iscsiadm -m session")?;
+    stage.apply()?;
+    works(stage, 2)?;
+    is_on_map(stage)?;
+    stage.has_kept("port/b")?;
+    stage.node.ok("etcd-lun rollback")?;
+    lets_go(stage)?;
+    drop(second);
+    stage.target.only_at(&BOTH.map(Path::portal))
 }
 
 /// The other box, at the second portal.
