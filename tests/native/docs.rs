@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use cli::{Entry, entries};
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, process::Command};
 use terms::ErrorName;
 
 fn read(path: &str) -> String {
@@ -337,4 +337,55 @@ fn every_picture_is_made_from_its_text() {
         );
     }
     assert!(seen >= 4, "{seen}");
+}
+
+/// The pages' commands that bring a secret, with functions that keep what they get. Without a secret each one says so.
+#[test]
+fn what_brings_a_secret_fails_without_one() {
+    let dir = std::env::temp_dir().join(format!("etcd-lun-docs-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let command = |page: &str, with: &str| {
+        let page = read(page);
+        let block = page.split("```").find(|block| block.contains(with) && block.contains("secret")).unwrap();
+        let begin = block.find(with).unwrap();
+        let lines: Vec<_> = block[begin..].lines().collect();
+        let next = lines.iter().skip(1).position(|line| line.trim().starts_with(['#', '$']));
+        lines[..next.map_or(lines.len(), |at| at + 1)].join("\n").replace("/etc/credstore", "credstore")
+    };
+    let run = |command: &str, secret: Option<&str>| {
+        let _ = (fs::remove_file(dir.join("got")), fs::remove_file(dir.join("chap.secret")));
+        secret.into_iter().for_each(|secret| fs::write(dir.join("chap.secret"), secret).unwrap());
+        let keep = "ssh() { cat >>got; }; systemd-creds() { cat >>got; }";
+        let script = format!("{keep}; echo {} | {{ {command}\n}}", secret.unwrap_or_default());
+        let ran = Command::new("bash").args(["-c", &script]).current_dir(&dir).output();
+        let got = fs::read_to_string(dir.join("got")).unwrap_or_default();
+        (got, String::from_utf8(ran.unwrap().stdout).unwrap().matches("FAILED").count())
+    };
+    for (page, with, times) in [
+        ("docs/rollout.md", "for node in", 3),
+        ("docs/one-node.md", "test -s chap.secret", 1),
+        ("docs/troubleshooting.md", "read -rs secret", 1),
+    ] {
+        let command = command(page, with);
+        assert_eq!(run(&command, Some("word")), ("word".repeat(times), 0), "{command}");
+        for nothing in [None, Some("")] {
+            assert_eq!(run(&command, nothing), (String::new(), times), "{command}");
+        }
+    }
+    let record = "/var/lib/iscsi/nodes/iqn.2024-02.com.example:bench/192.168.10.5,3260,1/default";
+    let command = command("docs/bench.md", "printf 'node.session").replace(record, "got");
+    let lines = ["authmethod = CHAP", "username = initiator1", "password = word"];
+    let expected = lines.map(|line| format!("node.session.auth.{line}\n")).concat();
+    assert_eq!(run(&command, Some("word")).0, expected, "{command}");
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// What reads a pipe ends with 0 although what writes into it has left files out.
+#[test]
+fn a_backup_that_is_not_brought_is_a_failure() {
+    let page = read("docs/rollout.md");
+    let line = page.lines().find(|line| line.contains("sudo tar")).unwrap().trim_start_matches("$ ");
+    let line = line.replace(">backup.tar", ">/dev/null");
+    let failing = format!("ssh() {{ tar --create --files-from /dev/null; false; }}; {line}");
+    assert!(!Command::new("bash").args(["-c", &failing]).status().unwrap().success());
 }
