@@ -5,8 +5,8 @@ use apply::{
     alone,
     run_file::{self, RunState},
 };
-use host::{Host, exec::one_line};
-use node::layout::RUN_FILE;
+use host::{Host, exec::one_line, filelock::lock_holders};
+use node::layout::{LOCK, RUN_FILE};
 use std::{fmt::Write as _, time::Duration};
 use terms::{fail, named};
 
@@ -63,6 +63,29 @@ pub(super) fn describe(run: &RunState) -> String {
         let _ = write!(text, ", at the step {}", clean(&run.step));
     }
     text
+}
+
+/// The run that is at work now. One that was killed has left its file, and holds no lock.
+pub(super) fn at_work(host: &Host) -> Option<RunState> {
+    let run = run_file::read(host).ok().flatten().filter(|run| run.result.is_none())?;
+    let holders = lock_holders(host, LOCK).ok()?;
+    holders.iter().any(|holder| run.may_be(holder.pid)).then_some(run)
+}
+
+/// Says since when a run is at work, and at which step.
+pub(super) fn under_way(run: &RunState) -> String {
+    let age = age(run.age().as_secs());
+    format!("UNDER WAY for {age}: `etcd-lun {}`, {}", clean(&run.verb), clean(&run.step))
+}
+
+/// Looks, and again if a run has ended meanwhile: it may have been seen half before and half after what the run did. Also returns
+/// the run that is at work after the look.
+pub(super) fn settled<T>(host: &Host, look: impl Fn() -> T) -> (T, Option<RunState>) {
+    let was_at_work = at_work(host).is_some();
+    match (look(), at_work(host)) {
+        (_, None) if was_at_work => (look(), at_work(host)),
+        seen => seen,
+    }
 }
 
 /// Seconds in the two largest units that are needed.
@@ -204,6 +227,26 @@ mod tests {
         drop(lock);
         // The file of a run that has ended keeps nobody from beginning.
         assert!(matches!(machine.turn(), Turn::Ours(..)));
+    }
+
+    /// What was seen half before and half after the end of a run is of no moment.
+    #[test]
+    fn a_look_is_repeated_if_a_run_has_ended_meanwhile() {
+        let machine = Machine::new("settled");
+        let looks = std::cell::Cell::new(0);
+        let look = || looks.replace(looks.get() + 1);
+        assert!(matches!(settled(&machine.1, look), (0, None)));
+        let Turn::Ours(lock, mut file) = machine.turn() else { panic!("nobody else runs") };
+        file.step("[1/2] stop etcd");
+        let (seen, run) = settled(&machine.1, look);
+        let said = under_way(&run.unwrap());
+        assert!(seen == 1 && said.ends_with(" s: `etcd-lun apply`, [1/2] stop etcd"), "{said}");
+        let lock = std::cell::RefCell::new(Some(lock));
+        let ends = || {
+            lock.take();
+            look()
+        };
+        assert!(matches!(settled(&machine.1, ends), (3, None)));
     }
 
     #[test]

@@ -5,8 +5,10 @@ use super::{
     document::{self, Document},
     env,
     exit::Exit,
+    follow,
     output::{OutputFormat, is_terminal, print_json, print_out},
     values::absolute,
+    view,
 };
 use ::config::Config;
 use anyhow::Context as _;
@@ -15,7 +17,7 @@ use hands::{Door, Requester};
 use health::{CHECKS, Change, Outcome, Report, Severity, Verdicts};
 use host::{Host, selinux, terminal::Stream};
 use node::{Fact, HealthFacts, Node, layout::VERDICTS};
-use observe::{Asked, Viewpoint};
+use observe::Asked;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::{
@@ -83,8 +85,10 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
     // The timer's run may not connect to etcd (SELinux).
     let asked = Asked { cluster: !options.record, ..Asked::BY_HAND };
     let door = Door::of(&host, &config)?;
-    let node = observe::node(&door, &config, identity, Viewpoint::Reader, asked);
-    let facts = observe::health_facts(&door, &config, &node);
+    let (node, at_work) = view::look(&door, &config, &identity, asked);
+    // The timer's run judges all: at a boot a run tries for hours to reach its target, and alerts are to say so.
+    let at_work = at_work.filter(|_| !options.record).map(|run| follow::under_way(&run));
+    let facts = HealthFacts { at_work, ..observe::health_facts(&door, &config, &node) };
     let report = health::assess(&config, &node, &facts);
     let text = || metrics(&config, &node, &facts, &report, begun.elapsed());
     if options.record {

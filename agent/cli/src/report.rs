@@ -7,11 +7,12 @@ use super::{
     config::{self, credentials},
     exit::Exit,
     failure::failure,
+    follow,
     health::HEALTH,
     output::{print_err, print_out},
     show,
     values::absolute,
-    view::{PLAN, STATUS, last_run},
+    view::{self, PLAN, STATUS},
 };
 use ::config::{Config, Runtime};
 use anyhow::Context as _;
@@ -19,7 +20,7 @@ use clap::{Args, ValueHint};
 use hands::Door;
 use host::{Host, Invocation, Tool};
 use node::{
-    Identity, KUBELET,
+    HealthFacts, Identity, KUBELET,
     layout::{RECORD, RUN_FILE, VERDICTS},
 };
 use plan::{Goal, Occasion};
@@ -115,9 +116,9 @@ impl Parts {
 /// What the program itself says of this node.
 fn of_node(door: &Door<'_>, config: &Config, identity: &Identity, parts: &mut Parts) {
     let host = door.host;
-    let node =
-        observe::node(door, config, identity.clone(), observe::Viewpoint::Reader, observe::Asked::BY_HAND);
-    parts.add("status.txt", &show::status(config, &node, &last_run(host)));
+    let (node, at_work) = view::look(door, config, identity, observe::Asked::BY_HAND);
+    let last_run = view::last_run(host, at_work.as_ref());
+    parts.add("status.txt", &show::status(config, &node, &last_run, at_work.is_some()));
     parts.add_json("status.json", &STATUS.of(&node));
     match Goal::Lun(Occasion::ByHand).plan(config, &node) {
         Ok(plan) => parts.add_json("plan.json", &PLAN.of(&plan)),
@@ -127,7 +128,8 @@ fn of_node(door: &Door<'_>, config: &Config, identity: &Identity, parts: &mut Pa
             parts.add_json("plan.json", &failure(&exit).unwrap_or_default());
         }
     }
-    let facts = observe::health_facts(door, config, &node);
+    let at_work = at_work.as_ref().map(follow::under_way);
+    let facts = HealthFacts { at_work, ..observe::health_facts(door, config, &node) };
     parts.add_json("health.json", &HEALTH.of(&health::assess(config, &node, &facts)));
     parts.add_json("config.json", &json!({ "version": 1, "config": config }));
     let etcd = match &config.etcd.runtime {

@@ -5,7 +5,7 @@ use super::{
     document::Document,
     exit::Exit,
     output::{OutputFormat, print_json, print_out},
-    show, view,
+    show,
 };
 use apply::retired;
 use clap::Args;
@@ -51,7 +51,9 @@ fn generation(text: &str) -> Result<u64, String> {
 
 /// Lists the retired data.
 pub(super) fn list(file: Option<&Path>, output: OutputFormat) -> Result<(), Exit> {
-    let (_, _, node) = view::look(config::TO_LOOK, file, None, observe::Asked::NOTHING)?;
+    let (host, identity, config) = config::TO_LOOK.load(file)?;
+    let door = Door::of(&host, &config)?;
+    let node = observe::node(&door, &config, identity, observe::Viewpoint::Reader, observe::Asked::NOTHING);
     if output.json {
         return print_json(&RETIRED_LIST, &node.retired);
     }

@@ -115,7 +115,7 @@ pub(super) fn status_without_config(record: &Fact<Option<Record>>, last_run: &st
 }
 
 /// `status`
-pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
+pub(super) fn status(config: &Config, node: &Node, last_run: &str, at_work: bool) -> String {
     let mut page = Page::default();
     page.line("node", format!("{} ({})", node.identity.hostname, node.identity.machine_id));
     namespace(&mut page, node);
@@ -128,7 +128,7 @@ pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
         None if held => "local disk: not migrated, because its entry has `migrate = false`".into(),
         None => "local disk: not migrated".into(),
     });
-    page.fact("etcd", &node.etcd, |found| etcd(found, node.rolled_back().is_some()));
+    page.fact("etcd", &node.etcd, |found| etcd(found, node.rolled_back().is_some(), at_work));
     if let Some(cluster) = &node.cluster {
         page.fact("cluster", cluster, ToString::to_string);
     }
@@ -147,13 +147,11 @@ pub(super) fn status(config: &Config, node: &Node, last_run: &str) -> String {
     if let Some((copy, generation)) =
         node.rollback_staging.known().and_then(|staging| staging.copy.as_ref()).zip(node.returning())
     {
-        page.line(
-            "staged",
-            format!(
-                "{RETURNING}/{generation}, {}: a rollback was cut short; run `etcd-lun rollback` to continue it",
-                copy.size
-            ),
-        );
+        let what = match at_work {
+            true => "a rollback is under way",
+            false => "a rollback was cut short; run `etcd-lun rollback` to continue it",
+        };
+        page.line("staged", format!("{RETURNING}/{generation}, {}: {what}", copy.size));
     }
     if let Some(Iscsi { target, initiator, .. }) = config.backing.iscsi() {
         page.fact("initiator", &node.initiator.name, |name| {
@@ -201,15 +199,16 @@ fn session(session: &SeenSession) -> String {
     format!("session {}: {} at {}", session.sid, session.state, session.at())
 }
 
-fn etcd(etcd: &Etcd, rolled_back: bool) -> String {
+fn etcd(etcd: &Etcd, rolled_back: bool, at_work: bool) -> String {
     if !etcd.exists {
         return format!("systemd does not know the unit {}", etcd.name);
     }
     let boot = if etcd.enabled { "starts at boot" } else { "does not start at boot" };
     let ours = match (etcd.stopped_by_us, rolled_back) {
+        (false, _) => "",
+        (true, _) if at_work => ", stopped by the run that is under way",
         (true, false) => ", stopped by etcd-lun: run `etcd-lun apply` to start it",
         (true, true) => ", stopped by etcd-lun: run `etcd-lun rollback` to start it",
-        (false, _) => "",
     };
     format!("{} is {}, {boot}{ours}", etcd.name, etcd.state)
 }
@@ -260,4 +259,34 @@ fn lun(config: &Config, view: &LunView) -> String {
     };
     let read_only = if lun.read_only { ", READ-ONLY" } else { "" };
     format!("{}{paths}, {}, {}{read_only}\n{content}", lun.device, lun.wwid, lun.size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `apply` beside a run that has stopped etcd would only follow that run, and beside a `rollback` do nothing.
+    #[test]
+    fn an_etcd_that_a_run_has_stopped_needs_no_cure() {
+        let stopped = Etcd {
+            name: "etcd.service".into(),
+            exists: true,
+            state: node::EtcdState::Unit("inactive".into()),
+            running: false,
+            enabled: true,
+            start_queued: false,
+            stopped_by_us: true,
+            by_pacemaker: None,
+            lock_holders: Vec::new(),
+            other_place: Fact::Known(None),
+        };
+        for (rolled_back, at_work, cure) in [
+            (false, false, "run `etcd-lun apply` to start it"),
+            (true, false, "run `etcd-lun rollback` to start it"),
+            (false, true, "stopped by the run that is under way"),
+            (true, true, "stopped by the run that is under way"),
+        ] {
+            assert!(etcd(&stopped, rolled_back, at_work).ends_with(cure), "{cure}");
+        }
+    }
 }

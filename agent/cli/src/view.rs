@@ -2,19 +2,18 @@
 
 use super::{
     config,
-    config::Opening,
     document::Document,
     exit::Exit,
     follow,
-    output::{OutputFormat, print_json, print_out},
+    output::{OutputFormat, print_err, print_json, print_out},
     show,
 };
 use ::config::Config;
 use anyhow::Context as _;
 use apply::run_file::{self, RunState};
 use hands::Door;
-use host::{Host, filelock::lock_holders};
-use node::{Identity, Node, layout::LOCK};
+use host::Host;
+use node::{Identity, Node};
 use observe::{Asked, Viewpoint};
 use plan::{Goal, Plan};
 use std::path::Path;
@@ -30,39 +29,28 @@ pub const PLAN: Document<Plan> = Document::under(
     "etcd-lun plan --json, and --dry-run --json of apply, rollback and claim",
 );
 
-/// Loads the config and observes the node, and the cluster if that is asked for. This takes no lock and changes nothing.
-pub(super) fn look(
-    opening: Opening,
-    file: Option<&Path>,
-    former_name: Option<String>,
-    asked: Asked,
-) -> Result<(Host, Config, Node), Exit> {
-    let (host, identity, config) = opening.load(file)?;
-    let identity = Identity { former_name, ..identity };
-    let node = observe::node(&Door::of(&host, &config)?, &config, identity, Viewpoint::Reader, asked);
-    Ok((host, config, node))
+/// A node, and the run that is at work on it.
+type Seen = (Node, Option<RunState>);
+
+/// Observes the node, and the cluster if that is asked for. This takes no lock and changes nothing.
+pub(super) fn look(door: &Door<'_>, config: &Config, identity: &Identity, asked: Asked) -> Seen {
+    let observe = || observe::node(door, config, identity.clone(), Viewpoint::Reader, asked);
+    follow::settled(door.host, observe)
 }
 
-/// What the last run said at its end, if it has not done what it was to do, or what it does now; else nothing.
-pub(super) fn last_run(host: &Host) -> String {
+/// What the run does that is at work; else what the last run said at its end, if it has not done what it was to do.
+pub(super) fn last_run(host: &Host, at_work: Option<&RunState>) -> String {
+    if let Some(run) = at_work {
+        return follow::under_way(run);
+    }
     let Ok(Some(run)) = run_file::read(host) else { return String::new() };
     let (verb, age) = (follow::clean(&run.verb), follow::age(run.age().as_secs()));
     match &run.result {
         Some(result) if result.code != 0 => {
             format!("`etcd-lun {verb}`, {age} ago: {}", follow::clean(&result.text))
         }
-        Some(_) => String::new(),
-        None if is_at_work(host, &run) => {
-            format!("UNDER WAY for {age}: `etcd-lun {verb}`, {}", follow::clean(&run.step))
-        }
-        None => String::new(),
+        Some(_) | None => String::new(),
     }
-}
-
-/// True if a run has not ended. One that was killed has left its file, and holds no lock.
-fn is_at_work(host: &Host, run: &RunState) -> bool {
-    run.result.is_none()
-        && lock_holders(host, LOCK).is_ok_and(|holders| holders.iter().any(|holder| run.may_be(holder.pid)))
 }
 
 /// `plan`
@@ -73,21 +61,22 @@ pub(super) fn plan(
     output: OutputFormat,
 ) -> Result<(), Exit> {
     let opening = if goal == Goal::Local { config::TO_LOOK.or_kept() } else { config::TO_LOOK };
-    let (host, config, node) = look(opening, file, former_name, apply::asked(goal))?;
-    let plan = match goal.plan(&config, &node) {
-        Ok(plan) => plan,
-        Err(refusal) => {
-            // What a run does meanwhile is no reason of the node's.
-            if let Ok(Some(run)) = run_file::read(&host)
-                && is_at_work(&host, &run)
-            {
-                fail!(AnotherRun, "{}: ask again when it has ended", follow::describe(&run));
-            }
-            return Err(refusal.into());
+    let (host, identity, config) = opening.load(file)?;
+    let identity = Identity { former_name, ..identity };
+    let (node, at_work) = look(&Door::of(&host, &config)?, &config, &identity, apply::asked(goal));
+    let plan = match (goal.plan(&config, &node), &at_work) {
+        (Ok(plan), _) => plan,
+        // What a run does meanwhile is no reason of the node's.
+        (Err(_), Some(run)) => {
+            fail!(AnotherRun, "{}: ask again when it has ended", follow::describe(run));
         }
+        (Err(refusal), None) => return Err(refusal.into()),
     };
     if output.json {
         return print_json(&PLAN, &plan);
+    }
+    if let Some(run) = &at_work {
+        print_err(&format!("warning: {}: this plan may change until it has ended", follow::describe(run)));
     }
     print_out(&match goal {
         _ if !plan.is_empty() => show::plan(&plan, &config, &node, goal),
@@ -106,16 +95,16 @@ pub(super) fn status(file: Option<&Path>, output: OutputFormat) -> Result<(), Ex
     let host = machine.host;
     // Somebody whose etcd is down for a wrong config wants to know where the data is.
     if let (Err(Exit::Config(_)), false) = (&loaded, output.json) {
-        print_out(&show::status_without_config(&observe::record(&host), &last_run(&host)));
+        let last_run = last_run(&host, follow::at_work(&host).as_ref());
+        print_out(&show::status_without_config(&observe::record(&host), &last_run));
     }
     let (identity, config) = loaded?;
     host.watch_signals().context("setting up signals")?;
-    let node =
-        observe::node(&Door::of(&host, &config)?, &config, identity, Viewpoint::Reader, Asked::BY_HAND);
+    let (node, at_work) = look(&Door::of(&host, &config)?, &config, &identity, Asked::BY_HAND);
     if output.json {
         return print_json(&STATUS, &node);
     }
-    print_out(&show::status(&config, &node, &last_run(&host)));
+    print_out(&show::status(&config, &node, &last_run(&host, at_work.as_ref()), at_work.is_some()));
     Ok(())
 }
 
@@ -129,7 +118,7 @@ mod tests {
     fn without_a_config_the_record_says_where_the_data_is() {
         let machine = Files::new("no-config");
         let host = Host::fixture(Root::new(&machine.0), Box::new(NoTools)).unwrap();
-        let shown = || show::status_without_config(&observe::record(&host), &last_run(&host));
+        let shown = || show::status_without_config(&observe::record(&host), &last_run(&host, None));
         assert!(shown().contains("no record here"), "{}", shown());
         let wwid: terms::Wwid = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4".parse().unwrap();
         let data_dir = "/var/lib/etcd".parse().unwrap();
@@ -161,7 +150,7 @@ mod tests {
     fn a_run_that_failed_is_shown_until_the_next_one() {
         let machine = Files::new("last-run");
         let host = Host::fixture(Root::new(&machine.0), Box::new(NoTools)).unwrap();
-        assert_eq!(last_run(&host), "");
+        assert_eq!(last_run(&host, None), "");
         for (result, shown) in [
             (
                 r#"{"code":3,"text":"refused [too-small]: x","json":null}"#,
@@ -174,7 +163,7 @@ mod tests {
                 r#"{{"version":1,"verb":"apply --boot","pid":7,"begun":1,"step":"","lines":[],"result":{result}}}"#
             );
             machine.put("run/etcd-lun/run", &text);
-            let said = last_run(&host);
+            let said = last_run(&host, None);
             match shown {
                 Some(end) => {
                     assert!(said.starts_with("`etcd-lun apply --boot`, ") && said.ends_with(end), "{said}")

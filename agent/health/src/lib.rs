@@ -17,7 +17,7 @@ pub use pool::{SaidNode, SaidRow, differing};
 pub use prometheus::{Run, metrics};
 pub use report::{Check, Outcome, Report, Row, Severity};
 pub use storage::shared;
-pub use table::{AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, ISCSI_ONLY};
+pub use table::{AFTER_ROLLBACK, BEFORE_MIGRATION, CHANGED_BY_A_RUN, CHECKS, ISCSI_ONLY};
 pub use transitions::{CANNOT_TELL, Change, FOUND, OK_AGAIN, Verdicts};
 
 use config::Config;
@@ -31,7 +31,7 @@ pub fn assess(config: &Config, node: &Node, health: &HealthFacts) -> Report {
         check: check.name,
         protects: check.protects,
         severity: check.severity,
-        outcome: (check.run)(input),
+        outcome: beside_a_run(check.name, (check.run)(input), health.at_work.as_deref()),
     };
     let without_lun = if node.rolled_back().is_some() {
         Some(&AFTER_ROLLBACK[..])
@@ -47,4 +47,20 @@ pub fn assess(config: &Config, node: &Node, health: &HealthFacts) -> Report {
         for_this_disk && for_this_backing && was_asked
     };
     Report { rows: CHECKS.iter().filter(applies).map(row).collect() }
+}
+
+/// The detail of each check that is not judged because a run is at work.
+pub const AT_WORK: &str = "a run is at work: see the check `record`";
+
+/// The outcome of a check while a run may be at work: the first check, which every node has, names the run. No cure acts against
+/// the run.
+fn beside_a_run(check: &str, outcome: Outcome, run: Option<&str>) -> Outcome {
+    let Some(run) = run else { return outcome };
+    match outcome {
+        _ if check == "record" => Outcome::CannotTell(run.to_owned()),
+        Outcome::Ok(_) => outcome,
+        _ if CHANGED_BY_A_RUN.contains(&check) => Outcome::CannotTell(AT_WORK.to_owned()),
+        Outcome::Found(text) => Outcome::Found(text.replace("run `etcd-lun apply`", AT_WORK)),
+        Outcome::CannotTell(_) => outcome,
+    }
 }

@@ -198,5 +198,9 @@ pub const BEFORE_MIGRATION: [&str; 3] = ["record", "etcd", "cluster"];
 pub const ISCSI_ONLY: [&str; 6] =
     ["session", "portals", "shared-target", "session-timeout", "route", "initiator-name"];
 
+/// The checks of what a run takes away and brings back itself. While one is at work they are ok, or cannot tell.
+pub const CHANGED_BY_A_RUN: [&str; 9] =
+    ["mount", "mount-options", "stamp", "fence", "free-space", "lun-size", "iowait", "etcd", "cluster"];
+
 /// The check that applies only if the cluster was asked: by hand, while etcd runs.
 pub(super) const NEEDS_CLUSTER: &str = "cluster";

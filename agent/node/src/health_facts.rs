@@ -8,6 +8,8 @@ use terms::{Bytes, Portal, Span};
 /// Figures of a node, at one moment or over a few seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HealthFacts {
+    /// What a run is at work on, in words; none if no run is at work, or nobody looked for one.
+    pub at_work: Option<String>,
     /// The LUN's paths.
     pub paths: Fact<Vec<Path>>,
     /// The write cache of its multipath map; none if there is no map.

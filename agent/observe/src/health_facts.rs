@@ -39,6 +39,7 @@ pub fn health_facts(door: &Door<'_>, config: &Config, node: &Node) -> HealthFact
     let paused = host.pause(SAMPLE_INTERVAL);
     let pressure = paused.as_ref().map_err(copied).and_then(|()| pressure_since(host, first));
     HealthFacts {
+        at_work: None,
         paths,
         map_cache: map_cache(host, node).into(),
         local_space: local_space(host).into(),

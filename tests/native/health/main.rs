@@ -7,7 +7,9 @@ mod pool;
 mod storage;
 mod written;
 
-use health::{self, AFTER_ROLLBACK, BEFORE_MIGRATION, CHECKS, Outcome, Report, Run};
+use health::{
+    self, AFTER_ROLLBACK, AT_WORK, BEFORE_MIGRATION, CHANGED_BY_A_RUN, CHECKS, Outcome, Report, Run,
+};
 use node::{
     ActiveState, EtcdState, Fact, HealthFacts, InForce, LocalDir, LunView, MemberHealth, Multipath, Node,
     OtherUse, Retired, Selinux,
@@ -168,6 +170,24 @@ fn a_migrated_node_names_the_tools_that_are_gone() {
     let bare = Node { missing_tools: vec!["rsync (package rsync)".into()], ..migrated() };
     let Outcome::Found(said) = outcome(&bare, "units") else { panic!() };
     assert_eq!(said, "tools are missing, install them: rsync (package rsync)");
+}
+
+/// A run takes etcd and its mount away and brings them back. The report names the run once, and advises nothing against it.
+fn beside_a_run(node: &Node) {
+    let run = "UNDER WAY for 7 s: `etcd-lun apply`, [3/9] stop etcd";
+    let facts = HealthFacts { at_work: Some(run.into()), ..health_facts() };
+    let rows = health::assess(&config(), node, &facts).rows.into_iter();
+    for (beside, alone) in rows.zip(assess(&config(), node).rows) {
+        let (check, outcome) = (beside.check, beside.outcome);
+        match alone.outcome {
+            _ if check == "record" => assert_eq!(outcome, Outcome::CannotTell(run.into())),
+            Outcome::Found(_) | Outcome::CannotTell(_) if CHANGED_BY_A_RUN.contains(&check) => {
+                assert_eq!(outcome, Outcome::CannotTell(AT_WORK.into()), "{check}");
+            }
+            Outcome::Found(_) => assert!(!outcome.detail().contains("run `etcd-lun apply"), "{outcome:?}"),
+            alone => assert_eq!(outcome, alone, "{check}"),
+        }
+    }
 }
 
 #[test]
@@ -380,7 +400,9 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
             Outcome::Found(detail) => assert!(detail.contains(said), "{check}: {detail}"),
             other => panic!("{check}: {other:?}"),
         }
+        beside_a_run(&node);
     }
+    beside_a_run(&node());
     let blind = Node {
         sessions: unknown(),
         lun: unknown(),
@@ -397,6 +419,7 @@ fn every_check_finds_and_every_check_can_fail_to_tell() {
     };
     let _: &Fact<LocalDir> = &blind.local;
     let blind_vitals = HealthFacts {
+        at_work: None,
         paths: unknown(),
         map_cache: unknown(),
         local_space: unknown(),

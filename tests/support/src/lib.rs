@@ -298,6 +298,7 @@ pub fn health_facts() -> HealthFacts {
         requires: Vec::new(),
     };
     HealthFacts {
+        at_work: None,
         paths: Fact::Known(vec![path]),
         map_cache: Fact::Known(None),
         local_space: Fact::Known((Bytes(50 << 30), Bytes(100 << 30))),

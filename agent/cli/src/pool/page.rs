@@ -29,7 +29,7 @@ pub(super) fn table(nodes: &[SaidNode]) -> String {
         line(&others, &mut nodes.iter().map(|node| rest(node, &checks, most)));
     }
     for node in nodes {
-        for row in node.rows.iter().filter(|row| !row.is_ok()) {
+        for row in node.rows.iter().filter(|row| !row.is_ok() && row.detail != health::AT_WORK) {
             let _ = write!(text, "\n{}, {}: {}", node.node, row.check, row.detail);
         }
         // Without the LUN there is less to check. A node whose data is on the local disk on purpose is healthy all the same.
@@ -106,6 +106,14 @@ all 2 checks      ok           ok
 
 cluster, as master-0 sees it: 3 of 3 voters are healthy";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_run_at_work_is_named_once() {
+        let rows = ["mount", "etcd"].map(|check| row(check, "cannot-tell", health::AT_WORK));
+        let busy = node("a", [vec![row("record", "cannot-tell", "UNDER WAY")], rows.into()].concat());
+        let text = table(&[busy]);
+        assert!(text.ends_with("etcd              CANNOT TELL\n\na, record: UNDER WAY"), "{text}");
     }
 
     #[test]
