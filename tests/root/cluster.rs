@@ -154,7 +154,7 @@ fn config(cluster: &str) -> Config {
 }
 
 fn look(config: &Config) -> Fact<Cluster> {
-    observe::cluster(&Host::machine().unwrap(), config, &support::node()).unwrap()
+    observe::cluster(&Host::machine().unwrap(), config, &support::node(), false).unwrap()
 }
 
 fn waits_for(what: &str, mut is_there: impl FnMut() -> bool) {
@@ -347,7 +347,7 @@ fn questions_leave_no_socket_at_the_member() {
 fn a_member_that_does_not_run_is_not_asked() {
     let node = Node { etcd: Fact::Known(support::etcd("failed")), ..support::node() };
     let config = config("client_url = \"http://127.0.0.1:1\"");
-    assert_eq!(observe::cluster(&Host::machine().unwrap(), &config, &node), None);
+    assert_eq!(observe::cluster(&Host::machine().unwrap(), &config, &node, false), None);
     may_stop(&config, &support::etcd("failed"), None).unwrap();
     let down = look(&config);
     has(&refused(&config, &down), &["connection refused", "`cluster.client_url`"]);

@@ -369,7 +369,7 @@ fn attached_lun(run: &Run<'_>) -> anyhow::Result<Lun> {
 pub fn others_are_a_quorum(run: &Run<'_>) -> anyhow::Result<()> {
     let etcd = observe::etcd(run.door, run.config);
     let etcd = etcd.require().map_err(|why| anyhow!("whether etcd runs cannot be determined: {why}"))?;
-    let cluster = etcd.running.then(|| observe::cluster_now(run.host, run.config));
+    let cluster = etcd.running.then(|| observe::cluster_now(run.host, run.config, true));
     Ok(plan::may_stop(run.config, etcd, cluster.as_ref())?)
 }
 

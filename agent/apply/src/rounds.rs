@@ -152,7 +152,7 @@ fn without_end() -> anyhow::Error {
 /// Observes the facts that plans to this goal need beside the node and the target.
 pub fn asked(goal: Goal) -> Asked {
     let by_hand = goal.asks_cluster();
-    Asked { portals: by_hand, cluster: by_hand, elsewhere: goal.asks_others() }
+    Asked { portals: by_hand, cluster: by_hand, patient: true, elsewhere: goal.asks_others() }
 }
 
 /// The node, for a plan to this goal.

@@ -88,7 +88,12 @@ impl ApiError {
 
     /// Returns true if nobody answers, as while a member starts.
     pub fn is_silence(&self) -> bool {
-        matches!(self, Self::Failed { code: 7 | 28, .. })
+        self.has_no_listener() || matches!(self, Self::Failed { code: 28, .. })
+    }
+
+    /// Returns true if nobody listens.
+    pub fn has_no_listener(&self) -> bool {
+        matches!(self, Self::Failed { code: 7, .. })
     }
 }
 
@@ -164,7 +169,12 @@ fn answer(output: Result<Output, ExecError>) -> Result<Value, ApiError> {
         }
         other => ApiError::Curl(other.to_string()),
     })?;
-    let failed = || ApiError::Failed { code: output.code, said: short(&output.stderr) };
+    let said = match output.code {
+        // Its own words for an answer that is no HTTP, such as gRPC's, lead away from the port that was asked.
+        code @ (1 | 8 | 52) => format!("curl ended with {code}"),
+        _ => short(&output.stderr),
+    };
+    let failed = || ApiError::Failed { code: output.code, said };
     let answer = http::answer(&output).ok_or_else(failed)?;
     let value: Option<Value> = serde_json::from_str(&answer.body).ok();
     if answer.status != 200 {

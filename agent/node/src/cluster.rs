@@ -79,6 +79,12 @@ impl Cluster {
         self.other_voters().filter(|member| member.is_healthy()).count()
     }
 
+    /// True if the others can do without this node's member: it is a learner, which has no vote, or has the only vote, without which
+    /// no other member can do, ever; or enough of the others are healthy.
+    pub fn can_spare_own(&self) -> bool {
+        self.own.learner || self.voters() == 1 || self.healthy_others() >= self.quorum()
+    }
+
     /// The voters beside this node's member.
     pub fn other_voters(&self) -> impl Iterator<Item = &Member> {
         self.others.iter().filter(|member| !member.learner)

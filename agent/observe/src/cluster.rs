@@ -22,35 +22,39 @@ const MOST_BEHIND: u64 = 5000;
 const OPENSHIFT_HTTP_PORT: u16 = 2381;
 
 /// The cluster. None without a question while this node's etcd does not run.
-pub fn cluster(host: &Host, config: &Config, node: &Node) -> Option<Fact<Cluster>> {
+///
+/// Patient is who may stop a member by the answer. A reader does not wait for a member that does not answer.
+pub fn cluster(host: &Host, config: &Config, node: &Node, patient: bool) -> Option<Fact<Cluster>> {
     let runs = node.etcd.known().is_none_or(|etcd| etcd.running);
-    runs.then(|| cluster_now(host, config))
+    runs.then(|| cluster_now(host, config, patient))
 }
 
-/// How often the members are asked while they do not agree on their leader. An election ends within a few of its time-outs:
-/// 1 s by default, 2.5 s in OpenShift's profile `Slower`.
+/// How often the members are asked while they do not agree on their leader, or a member that is needed is not healthy. An election
+/// ends within a few of its time-outs: 1 s by default, 2.5 s in OpenShift's profile `Slower`.
 const LOOKS: usize = 4;
 /// The time between two of these looks.
 const ELECTION: Duration = Duration::from_secs(2);
 
 /// The cluster, asked now. The members are asked one after the other, so an election meanwhile makes them name different
-/// leaders, or none. Then all are asked again.
-pub fn cluster_now(host: &Host, config: &Config) -> Fact<Cluster> {
-    let mut looks = 1;
-    loop {
-        match ask(host, config) {
-            Ok((_, Agreement::Differ)) if looks < LOOKS && host.pause(ELECTION).is_ok() => looks += 1,
-            Ok((cluster, _)) => return Fact::Known(cluster),
-            Err(why) => return Fact::Unknown(why),
-        }
-    }
+/// leaders, or none. Then all are asked again. Before a stop is refused they are, too: a member that is loaded, or was just started or
+/// promoted, answers late.
+pub fn cluster_now(host: &Host, config: &Config, patient: bool) -> Fact<Cluster> {
+    settled(|| ask(host, config), patient, || host.pause(ELECTION).is_ok())
+        .map_or_else(Fact::Unknown, Fact::Known)
 }
 
-/// The agreement of all members that answer on one leader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Agreement {
-    Same,
-    Differ,
+/// The cluster, and true if all members that answer agree on one leader.
+type Look = Result<(Cluster, bool), String>;
+
+fn settled(ask: impl Fn() -> Look, patient: bool, pause: impl Fn() -> bool) -> Result<Cluster, String> {
+    for _ in 1..LOOKS {
+        let (cluster, agreed) = ask()?;
+        let waits = patient && !cluster.can_spare_own() && !cluster.other_voters().all(Member::is_healthy);
+        if agreed && !waits || !pause() {
+            return Ok(cluster);
+        }
+    }
+    Ok(ask()?.0)
 }
 
 /// The state of this node's member, once it serves.
@@ -141,7 +145,7 @@ pub fn hand_over_leadership(host: &Host, config: &Config) -> Result<Option<Strin
     let listed = etcd_api::members(host, &own.url, true, &own.with).map_err(|error| error.to_string())?;
     let others: Vec<_> =
         listed.into_iter().filter(|member| member.id != own.status.member && !member.learner).collect();
-    let answers = answers(host, &own, &others);
+    let answers = answers(host, config, &own, &others);
     let healthy = others.iter().zip(&answers).filter_map(|(member, answer)| {
         let status = answer.as_ref().ok()?;
         fault(member, status, &own.status, own.status.committed).is_none().then_some((member, status.applied))
@@ -176,16 +180,45 @@ pub(super) fn over_http<T>(
     }
     let of_openshift = at(Some(OPENSHIFT_HTTP_PORT));
     let Err(error) = &of_openshift.1 else { return of_openshift };
-    match at(None) {
-        // What failed at a port that nobody has is no finding.
-        (_, Err(other)) if other.is_other_protocol() && !error.is_silence() => of_openshift,
-        answer => answer,
+    let own = at(None);
+    if !own.1.as_ref().is_err_and(ApiError::is_other_protocol) {
+        return own;
     }
+    // An etcd that starts listens at both ports at once, perhaps only since the first of them was asked.
+    let again = if error.is_silence() { at(Some(OPENSHIFT_HTTP_PORT)) } else { of_openshift };
+    // What failed at a port that nobody has is no finding.
+    if again.1.as_ref().is_err_and(ApiError::has_no_listener) { own } else { again }
 }
 
 /// A client URL at this port; none for its own.
 pub(super) fn at_port(url: &ClientUrl, port: Option<u16>) -> ClientUrl {
     port.map_or_else(|| url.clone(), |port| url.at_port(port))
+}
+
+fn status(host: &Host, url: &ClientUrl, with: &Certificates) -> Result<Status, ApiError> {
+    let answer = etcd_api::statuses(host, std::slice::from_ref(url), with).pop();
+    answer.unwrap_or(Err(ApiError::Form("there is none")))
+}
+
+/// Where each client URL was asked, and the status there. All are asked at once, at the port where another member has answered, and
+/// who does not answer HTTP there [`over_http`]: members differ while each of OpenShift's pods gets a newer manifest.
+pub(super) fn statuses(
+    host: &Host,
+    config: &Config,
+    urls: &[ClientUrl],
+    port: Option<u16>,
+    with: &Certificates,
+) -> Vec<(ClientUrl, Result<Status, ApiError>)> {
+    let asked: Vec<_> = urls.iter().map(|url| at_port(url, port)).collect();
+    let answers = etcd_api::statuses(host, &asked, with);
+    let again = |((url, asked), answer): ((&ClientUrl, ClientUrl), Result<Status, ApiError>)| match answer {
+        Err(error) if error.has_no_listener() || error.is_other_protocol() => {
+            let (port, answer) = over_http(config, url, |url| status(host, url, with));
+            (at_port(url, port), answer)
+        }
+        answer => (asked, answer),
+    };
+    urls.iter().zip(asked).zip(answers).map(again).collect()
 }
 
 fn own(host: &Host, config: &Config) -> Result<Own, NotServing> {
@@ -209,10 +242,7 @@ fn own(host: &Host, config: &Config) -> Result<Own, NotServing> {
     let is_pod = matches!(config.etcd.runtime, Runtime::StaticPod { .. });
     let keys = Keys("cluster.cert", "cluster.key");
     let with = certificates(host, config, &config.cluster.certificates, is_pod, client_url.is_tls(), keys)?;
-    let (port, answer) = over_http(config, client_url, |url| {
-        let answer = etcd_api::statuses(host, std::slice::from_ref(url), &with).pop();
-        answer.unwrap_or(Err(ApiError::Form("there is none")))
-    });
+    let (port, answer) = over_http(config, client_url, |url| status(host, url, &with));
     let url = at_port(client_url, port);
     match answer {
         Ok(status) => Ok(Own { url, port, with, status }),
@@ -220,7 +250,7 @@ fn own(host: &Host, config: &Config) -> Result<Own, NotServing> {
     }
 }
 
-fn ask(host: &Host, config: &Config) -> Result<(Cluster, Agreement), String> {
+fn ask(host: &Host, config: &Config) -> Look {
     let own = own(host, config).map_err(|why| why.to_string())?;
     // A linearizable list needs a quorum. Without one the member's own list is as good: whether the listed members serve is
     // asked of each of them.
@@ -238,7 +268,7 @@ fn ask(host: &Host, config: &Config) -> Result<(Cluster, Agreement), String> {
         };
         let this = Member { name: format!("{:x}", own.status.member), learner: true, health };
         let leader = (own.status.leader != 0).then(|| format!("{:x}", own.status.leader));
-        return Ok((Cluster { own: this, leader, others: Vec::new() }, Agreement::Same));
+        return Ok((Cluster { own: this, leader, others: Vec::new() }, true));
     }
     let listed = listed
         .map_err(|error| format!("this node's member at {} does not list the members: {error}", own.url))?;
@@ -252,7 +282,7 @@ fn ask(host: &Host, config: &Config) -> Result<(Cluster, Agreement), String> {
     };
     // etcd lists them by their ids, which are random.
     others.sort_by_key(name);
-    let answers = answers(host, &own, &others);
+    let answers = answers(host, config, &own, &others);
     let committed = answers.iter().flatten().map(|status| status.committed);
     let latest = committed.chain([own.status.committed]).max().unwrap_or_default();
     let health = |member: &ListedMember, answer: &Result<Status, String>| {
@@ -273,14 +303,11 @@ fn ask(host: &Host, config: &Config) -> Result<(Cluster, Agreement), String> {
             .map(|(member, answer)| fact(member, health(member, answer)))
             .collect(),
     };
-    Ok((cluster, agreement(&own.status, answers.iter().flatten())))
+    Ok((cluster, agree(&own.status, answers.iter().flatten())))
 }
 
-fn agreement<'a>(own: &Status, mut others: impl Iterator<Item = &'a Status>) -> Agreement {
-    match own.leader != 0 && others.all(|other| other.leader == own.leader) {
-        true => Agreement::Same,
-        false => Agreement::Differ,
-    }
+fn agree<'a>(own: &Status, mut others: impl Iterator<Item = &'a Status>) -> bool {
+    own.leader != 0 && others.all(|other| other.leader == own.leader)
 }
 
 fn name(member: &ListedMember) -> String {
@@ -288,23 +315,22 @@ fn name(member: &ListedMember) -> String {
 }
 
 /// The status of each member, from the first of its client URLs that gives one.
-fn answers(host: &Host, own: &Own, members: &[ListedMember]) -> Vec<Result<Status, String>> {
+fn answers(host: &Host, config: &Config, own: &Own, all: &[ListedMember]) -> Vec<Result<Status, String>> {
     let at = |text: &String| -> Result<ClientUrl, String> {
-        let url: ClientUrl = text.parse().map_err(|_| format!("its client URL `{text}` is not of HTTP"))?;
-        Ok(at_port(&url, own.port))
+        text.parse().map_err(|_| format!("its client URL `{text}` is not of HTTP"))
     };
-    let urls: Vec<Vec<_>> = members.iter().map(|member| member.urls.iter().map(at).collect()).collect();
+    let urls: Vec<Vec<_>> = all.iter().map(|member| member.urls.iter().map(at).collect()).collect();
     let asked: Vec<_> = urls.iter().flatten().flatten().cloned().collect();
-    let mut found = etcd_api::statuses(host, &asked, &own.with).into_iter();
+    let mut found = statuses(host, config, &asked, own.port, &own.with).into_iter();
     let answer = |(member, urls): (&ListedMember, Vec<Result<ClientUrl, String>>)| {
         let mut why = None;
         let mut status = None;
         for url in urls {
             // Each address that was asked has its answer at the same place.
             let answer = url.and_then(|url| match found.next() {
-                Some(Ok(status)) if status.member == member.id => Ok(status),
-                Some(Ok(status)) => Err(format!("{url} is answered by another member, {:x}", status.member)),
-                Some(Err(error)) => Err(format!("{error}, at {url}")),
+                Some((_, Ok(status))) if status.member == member.id => Ok(status),
+                Some((at, Ok(one))) => Err(format!("{at} is answered by another member, {:x}", one.member)),
+                Some((at, Err(error))) => Err(format!("{error}, at {at}")),
                 None => Err(format!("{url} was not asked")),
             });
             match answer {
@@ -315,7 +341,7 @@ fn answers(host: &Host, own: &Own, members: &[ListedMember]) -> Vec<Result<Statu
         let why = || why.unwrap_or_else(|| "it has not started yet, or lists no client URL".into());
         status.ok_or_else(why)
     };
-    members.iter().zip(urls).map(answer).collect()
+    all.iter().zip(urls).map(answer).collect()
 }
 
 /// Why a member that answers is not healthy.
@@ -358,17 +384,121 @@ mod tests {
     fn an_election_is_no_agreement() {
         let led_by = |leader| Status { leader, ..status() };
         for (own, others, agreed) in [
-            (3, vec![3, 3], Agreement::Same),
-            (3, vec![3], Agreement::Same),
-            (3, vec![], Agreement::Same),
-            (3, vec![4, 4], Agreement::Differ),
-            (3, vec![3, 0], Agreement::Differ),
-            (0, vec![0, 0], Agreement::Differ),
-            (0, vec![], Agreement::Differ),
+            (3, vec![3, 3], true),
+            (3, vec![3], true),
+            (3, vec![], true),
+            (3, vec![4, 4], false),
+            (3, vec![3, 0], false),
+            (0, vec![0, 0], false),
+            (0, vec![], false),
         ] {
             let others: Vec<_> = others.into_iter().map(led_by).collect();
-            assert_eq!(agreement(&led_by(own), others.iter()), agreed, "{own} {others:?}");
+            assert_eq!(agree(&led_by(own), others.iter()), agreed, "{own} {others:?}");
         }
+    }
+
+    fn of_cluster(healthy: [bool; 2], learner: bool) -> Cluster {
+        let member = |name: &str, is_healthy: bool| {
+            let health =
+                if is_healthy { MemberHealth::Healthy } else { MemberHealth::NotHealthy("late".into()) };
+            Member { name: name.into(), learner: false, health }
+        };
+        let own = Member { learner, ..member("a", true) };
+        Cluster {
+            own,
+            leader: Some("a".into()),
+            others: vec![member("b", healthy[0]), member("c", healthy[1])],
+        }
+    }
+
+    /// A member that was just started answers late. The others are asked again before a stop is refused, and only for a stop.
+    #[test]
+    fn a_late_member_is_asked_again_before_a_stop() {
+        let (late, whole) = (of_cluster([true, false], false), of_cluster([true, true], false));
+        for (looks, patient, asked, found) in [
+            (vec![(&late, true), (&whole, true)], true, 2, &whole),
+            (vec![(&late, true), (&late, true), (&late, false), (&whole, true)], true, 4, &whole),
+            (vec![(&late, true); 5], true, LOOKS, &late),
+            (vec![(&late, true), (&whole, true)], false, 1, &late),
+            (vec![(&whole, false), (&whole, true)], false, 2, &whole),
+            // Nobody needs the one that is late.
+            (vec![(&of_cluster([true, false], true), true); 2], true, 1, &of_cluster([true, false], true)),
+        ] {
+            let count = std::cell::Cell::new(0);
+            let ask = || {
+                let (cluster, agreed) = looks[count.replace(count.get() + 1)];
+                Ok((cluster.clone(), agreed))
+            };
+            assert_eq!(settled(ask, patient, || true).as_ref(), Ok(found), "{looks:?}");
+            assert_eq!(count.get(), asked, "{looks:?}");
+        }
+        assert_eq!(settled(|| Ok((late.clone(), true)), true, || false), Ok(late.clone()));
+    }
+
+    fn config(runtime: &str) -> Config {
+        let text = format!("[device]\npath = \"/dev/disk/by-id/x\"\n[etcd]\nruntime = \"{runtime}\"\n");
+        Config::load(&[config::Source { path: "config.toml".into(), text }], "m", "a").unwrap()
+    }
+
+    const GRPC: &str = "curl: (1) Received HTTP/0.9 when not allowed";
+
+    /// Where etcd answers HTTP at a port of its own, its client port is no place to ask, whatever happens at the other one.
+    #[test]
+    fn a_port_of_grpc_is_no_finding_about_an_etcd_that_starts() {
+        let failed = |code| Err(ApiError::Failed { code, said: String::new() });
+        let (no, late, grpc, tls) = (failed(7), failed(28), failed(1), failed(60));
+        let url: ClientUrl = "https://10.0.0.1:2379".parse().unwrap();
+        for (at_http, at_own, found) in [
+            (vec![Ok(())], vec![], (Some(2381), Ok(()))),
+            // It has begun to listen at both ports between the first two questions.
+            (vec![no.clone(), Ok(())], vec![grpc.clone()], (Some(2381), Ok(()))),
+            (vec![no.clone(), late.clone()], vec![grpc.clone()], (Some(2381), late.clone())),
+            (vec![late.clone(), late.clone()], vec![grpc.clone()], (Some(2381), late.clone())),
+            (vec![tls.clone()], vec![grpc.clone()], (Some(2381), tls.clone())),
+            // Nobody has that port.
+            (vec![no.clone(), no.clone()], vec![grpc.clone()], (None, grpc.clone())),
+            (vec![no.clone()], vec![Ok(())], (None, Ok(()))),
+            (vec![late.clone()], vec![no.clone()], (None, no.clone())),
+        ] {
+            let left = std::cell::RefCell::new([at_http.into_iter(), at_own.into_iter()]);
+            let ask = |url: &ClientUrl| {
+                let [http, own] = &mut *left.borrow_mut();
+                if url.to_string().ends_with(":2381") { http.next() } else { own.next() }.unwrap()
+            };
+            assert_eq!(over_http(&config("static-pod"), &url, ask), found);
+            assert!(left.into_inner().iter_mut().all(|left| left.next().is_none()), "{found:?}");
+        }
+    }
+
+    /// A member whose pod has the older manifest answers HTTP at its client port, where the newer one answers gRPC only.
+    #[test]
+    fn each_member_is_asked_where_it_answers_http() {
+        let line = |at: &str| {
+            format!(
+                "curl --disable --silent --show-error --proto =http,https --max-time 10 --max-filesize 8388608 --http1.1 \
+                 --no-buffer --fail-early --output - --output /dev/full --globoff --data-raw '{{}}' --write-out '\n%{{http_code}}' \
+                 http://{at}/v3/maintenance/status http://{at}/version"
+            )
+        };
+        let [newer, older]: [ClientUrl; 2] =
+            ["http://10.0.0.1:2379", "http://10.0.0.2:2379"].map(|url| url.parse().unwrap());
+        let answer = "{\"header\":{\"member_id\":\"7\"}}\n200\n405";
+        let curl = host::transcript::Transcript::default()
+            .on(&line("10.0.0.1:2379"), 1, "", GRPC)
+            .on(&line("10.0.0.1:2381"), 23, answer, "")
+            .on(&line("10.0.0.2:2379"), 23, answer, "")
+            .on(&line("10.0.0.2:2381"), 7, "", "curl: (7) Connection refused");
+        let host = Host::fixture(host::Root::new("/"), Box::new(curl)).unwrap();
+        let with = Certificates::default();
+        for port in [None, Some(OPENSHIFT_HTTP_PORT)] {
+            let urls = [newer.clone(), older.clone()];
+            let found = statuses(&host, &config("static-pod"), &urls, port, &with);
+            let at: Vec<_> = found.iter().map(|(at, answer)| (at.to_string(), answer.is_ok())).collect();
+            assert_eq!(at, [("http://10.0.0.1:2381".into(), true), ("http://10.0.0.2:2379".into(), true)]);
+        }
+        let found = statuses(&host, &config("systemd"), &[newer], None, &with);
+        let said = found[0].1.as_ref().unwrap_err().to_string();
+        assert!(said.starts_with("it does not answer as etcd does") && !said.contains("HTTP/0.9"), "{said}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{
     certificates::{Keys, certificates, manifests},
-    cluster::{at_port, over_http},
+    cluster::{at_port, over_http, statuses},
 };
 use config::{Config, Runtime};
 use host::{
@@ -42,7 +42,7 @@ fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Elsewhere, String
         let asked = at_port(url, port);
         match answer {
             Ok(listed) => {
-                let alive = alive(host, port, &listed, hostname, &with);
+                let alive = alive(host, config, port, &listed, hostname, &with);
                 return Ok(alive.unwrap_or_else(|| Elsewhere::Silent { asked: asked.to_string() }));
             }
             Err(error) => failures.push(format!("{asked}: {error}")),
@@ -55,6 +55,7 @@ fn ask(host: &Host, config: &Config, hostname: &str) -> Result<Elsewhere, String
 /// answer.
 fn alive(
     host: &Host,
+    config: &Config,
     port: Option<u16>,
     listed: &[ListedMember],
     hostname: &str,
@@ -62,12 +63,11 @@ fn alive(
 ) -> Option<Elsewhere> {
     for member in listed.iter().filter(|member| is_named(&member.name, hostname)) {
         let urls = member.urls.iter().filter_map(|text| text.parse::<ClientUrl>().ok()).filter(is_other);
-        let urls: Vec<ClientUrl> = urls.map(|url| at_port(&url, port)).collect();
-        let answers = etcd_api::statuses(host, &urls, with);
+        let answers = statuses(host, config, &urls.collect::<Vec<_>>(), port, with);
         let is_it = |answer: &Result<etcd_api::Status, ApiError>| {
             answer.as_ref().is_ok_and(|status| status.member == member.id)
         };
-        if let Some((at, _)) = urls.iter().zip(&answers).find(|(_, answer)| is_it(answer)) {
+        if let Some((at, _)) = answers.iter().find(|(_, answer)| is_it(answer)) {
             return Some(Elsewhere::Alive { name: member.name.clone(), at: at.to_string() });
         }
     }

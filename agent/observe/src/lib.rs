@@ -86,15 +86,17 @@ pub struct Asked {
     pub portals: bool,
     /// The members of the cluster, about themselves.
     pub cluster: bool,
+    /// The members again, for a few seconds, while one is not healthy that a stop needs.
+    pub patient: bool,
     /// The other members, whether this node's member is alive elsewhere.
     pub elsewhere: bool,
 }
 
 impl Asked {
     /// Nothing.
-    pub const NOTHING: Self = Self { portals: false, cluster: false, elsewhere: false };
-    /// The questions of a plan by hand.
-    pub const BY_HAND: Self = Self { portals: true, cluster: true, elsewhere: false };
+    pub const NOTHING: Self = Self { portals: false, cluster: false, patient: false, elsewhere: false };
+    /// The questions for a person.
+    pub const BY_HAND: Self = Self { portals: true, cluster: true, patient: false, elsewhere: false };
 }
 
 /// The states of the units that plans depend on, from one request.
@@ -150,7 +152,7 @@ pub fn node(door: &Door<'_>, config: &Config, identity: Identity, from: Viewpoin
     // The service's SELinux domain may not connect to etcd.
     if asked.cluster && door.requester == Requester::Person {
         // Whom it asks depends on what was seen of etcd.
-        node.cluster = cluster(host, config, &node);
+        node.cluster = cluster(host, config, &node, asked.patient);
         let fips = host.root.read_opt("/proc/sys/crypto/fips_enabled");
         node.fips = fips.map(|text| text.is_some_and(|text| text.trim() == "1")).into();
         node.quota = etcd::quota(host, &config.etcd.data_dir);

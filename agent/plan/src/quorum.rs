@@ -17,8 +17,7 @@ pub fn may_stop(config: &Config, etcd: &Etcd, cluster: Option<&Fact<Cluster>>) -
         Some(Fact::Unknown(why)) => return Err(unknown(why).into()),
         None => return Err(unknown("nobody asked this node's member, because etcd did not run then").into()),
     };
-    // A learner has no vote. If this node's member has the only vote, no other member can do without it, ever.
-    if cluster.own.learner || cluster.voters() == 1 || cluster.healthy_others() >= cluster.quorum() {
+    if cluster.can_spare_own() {
         return Ok(());
     }
     let missing = cluster.others.iter().filter_map(|member| match &member.health {
