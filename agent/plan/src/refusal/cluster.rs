@@ -25,7 +25,7 @@ pub enum ClusterRefusal {
     },
     /// The other members cannot do without this one.
     #[error(
-        "stopping etcd on this node would leave its cluster without a quorum: of {voters} voters {needed} must serve, and without this one {healthy} do; {missing}. Bring the missing members back (`etcdctl endpoint status --cluster`), then run this again; if the cluster is down anyway, such as during a restore, set `cluster.without_quorum = true`"
+        "stopping etcd on this node would leave its cluster without a quorum: of {voters} voters {needed} must serve, and without this one {healthy} do; {missing}. See `etcdctl endpoint status --cluster`: wait for the missing members or bring them back, then run this again{}", if_down(*healthy, *needed)
     )]
     NoQuorum {
         /// How many members have a vote.
@@ -45,4 +45,12 @@ pub enum ClusterRefusal {
         /// The finding, and the key of the config that it is about.
         found: String,
     },
+}
+
+/// The key that stops a member without a quorum, only where the cluster has lost it already: while the cluster serves, the key takes
+/// it down.
+fn if_down(healthy: usize, needed: usize) -> &'static str {
+    let key =
+        "; if the cluster is down anyway, such as during a restore, set `cluster.without_quorum = true`";
+    if healthy + 1 < needed { key } else { "" }
 }
