@@ -46,12 +46,11 @@ pub fn serve(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
                 &include_bytes!("../../nodes/guest/machine-config-daemon")[..],
             ),
             ("/var/usrlocal/bin/cluster-backup.sh", &include_bytes!("../guest/desk/cluster-backup.sh")[..]),
-            // The desk's SSH logs in as root.
-            ("/var/usrlocal/bin/sudo", &b"#!/bin/sh\n# Stand-in for sudo.\nexec \"$@\"\n"[..]),
+            ("/var/usrlocal/bin/sudo", &include_bytes!("../guest/desk/sudo")[..]),
         ] {
             node.put(path, 0o755, script)?;
         }
-        Ok(())
+        node.ok("install --mode 4755 /usr/sbin/chroot /var/usrlocal/bin/as-root").map(drop)
     })?;
     let enter = furnish(bed, agent, &registry, &pool)?;
     println!("bed: the desk is ready: {} COMMAND. End it with ^C.", enter.display());
