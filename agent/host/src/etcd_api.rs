@@ -178,8 +178,9 @@ fn answer(output: Result<Output, ExecError>) -> Result<Value, ApiError> {
     let answer = http::answer(&output).ok_or_else(failed)?;
     let value: Option<Value> = serde_json::from_str(&answer.body).ok();
     if answer.status != 200 {
-        // The gateway answers with an object. Anything else is another program's answer.
-        let said = value.as_ref().and_then(|value| value.get("error")).and_then(Value::as_str);
+        // The gateway answers with an object: with `error` up to etcd 3.5, with `message` alone since etcd 3.6
+        // (grpc-gateway 2, `runtime/errors.go`). Anything else is another program's answer.
+        let said = ["error", "message"].iter().find_map(|key| value.as_ref()?.get(key)?.as_str());
         return Err(ApiError::Refused { status: answer.status, said: short(said.unwrap_or(&answer.body)) });
     }
     value.filter(Value::is_object).ok_or(ApiError::Form("it is no JSON object"))
@@ -344,6 +345,11 @@ mod tests {
             (0, "<html>\n200", "no JSON object"),
             (0, "{}\n200", "no status of a member"),
             (0, "{\"error\":\"etcdserver: no\\n leader\"}\n503", "answers 503: etcdserver: no; leader"),
+            (
+                0,
+                "{\"code\":14,\"message\":\"etcdserver: no leader\",\"details\":[]}\n503",
+                "answers 503: etcdserver: no leader",
+            ),
             (0, "404 page not found\n404", "answers 404: 404 page not found"),
             (7, "", "connection refused"),
             (28, "", "in time"),
