@@ -45,7 +45,7 @@ impl<W: fmt::Write> fmt::Write for Plain<W> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::{
         io,
@@ -56,7 +56,13 @@ mod tests {
 
     /// Standard error whose lines can be read.
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    pub(in super::super) struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Kept {
+        pub(in super::super) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
 
     impl io::Write for Kept {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -84,6 +90,6 @@ mod tests {
         let expected = " WARN multipathd runs\n\
                         ERROR failed:\n\tat once STEP=\"copy\" count=7\n\
                         DEBUG ran \\u{1b}[31mmultipathd\\u{7}\\r\\u{9b} code=1 stdout=\"a\\\"b\"\n";
-        assert_eq!(String::from_utf8(kept.0.lock().unwrap().clone()).unwrap(), expected);
+        assert_eq!(kept.text(), expected);
     }
 }

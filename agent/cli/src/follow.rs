@@ -163,11 +163,16 @@ fn shown(line: &str) -> String {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)] // the machine of a test
 mod tests {
+    use super::super::{
+        events::{lines, tests::Kept},
+        progress::Progress,
+    };
     use super::*;
-    use apply::{alone::Turn, run_file::RunResult};
+    use apply::{Watcher as _, alone::Turn, run_file::RunResult};
     use hands::{Door, Requester, Socket};
     use host::{Root, transcript::NoTools};
-    use std::path::PathBuf;
+    use std::{path::PathBuf, time::Instant};
+    use tracing_subscriber::{layer::SubscriberExt as _, registry};
 
     /// A machine on which one run begins, and its end. `/proc` is the real one: it has the holder of the lock.
     struct Machine(PathBuf, Host);
@@ -247,6 +252,28 @@ mod tests {
             look()
         };
         assert!(matches!(settled(&machine.1, ends), (3, None)));
+    }
+
+    /// Half a minute after the last word of it, the journal, `status` and those who follow the run are told how far it is.
+    #[test]
+    fn a_long_copy_says_how_far_it_is() {
+        let machine = Machine::new("long");
+        let Turn::Ours(_lock, file) = machine.turn() else { panic!("nobody else runs") };
+        let mut progress = Progress::new().followed_in(file);
+        progress.title = "[2/9] copy".into();
+        let kept = Kept::default();
+        let writer = kept.clone();
+        tracing::subscriber::with_default(registry().with(lines(move || writer.clone())), || {
+            for (seconds, done) in [(29, 512), (31, 1024), (0, 2048)] {
+                progress.reported = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+                progress.moved(done, Some(4096));
+            }
+        });
+        assert_eq!(kept.text(), " INFO [2/9] copy: 1KiB of 4KiB, 25 %\n");
+        let said = under_way(&at_work(&machine.1).unwrap());
+        assert!(said.ends_with(" s: `etcd-lun apply`, [2/9] copy: 1KiB of 4KiB, 25 %"), "{said}");
+        let Turn::Taken(run) = machine.turn() else { panic!("a run holds the lock") };
+        assert_eq!(run.lines, ["[2/9] copy: 1KiB of 4KiB, 25 %"]);
     }
 
     #[test]

@@ -10,6 +10,9 @@ use plan::{Plan, Step};
 use std::time::{Duration, Instant};
 use terms::Bytes;
 
+/// How often a long step says how far it is where nobody sees it move: in the journal, a pipe, and the file of the run.
+const REPORT: Duration = Duration::from_secs(30);
+
 /// Shows the progress of a run.
 #[derive(Debug)]
 pub(super) struct Progress<'a> {
@@ -17,10 +20,12 @@ pub(super) struct Progress<'a> {
     quiet: bool,
     /// The number of the step, and of all steps.
     place: String,
-    title: String,
+    pub(super) title: String,
     /// What was said of the cluster, and warnings.
     said: Vec<String>,
     last: Option<Instant>,
+    /// When the step began, or said last how far it is.
+    pub(super) reported: Instant,
     /// For those who follow the run.
     file: Option<RunFile<'a>>,
 }
@@ -28,8 +33,8 @@ pub(super) struct Progress<'a> {
 impl<'a> Progress<'a> {
     /// Under systemd: only events. Elsewhere: lines on standard error.
     pub(super) fn new() -> Self {
-        let terminal = is_terminal(Stream::Err) && !env::is_dumb();
         let quiet = env::under_systemd();
+        let terminal = !quiet && is_terminal(Stream::Err) && !env::is_dumb();
         Self {
             terminal,
             quiet,
@@ -37,6 +42,7 @@ impl<'a> Progress<'a> {
             title: String::new(),
             said: Vec::new(),
             last: None,
+            reported: Instant::now(),
             file: None,
         }
     }
@@ -90,6 +96,7 @@ impl Watcher for Progress<'_> {
     fn started(&mut self, number: StepNumber, step: &Step) {
         self.place = number.to_string();
         self.title = format!("{} {step}", self.place);
+        self.reported = Instant::now();
         tracing::info!(STEP = step.id(), "{} started", self.title);
         if let Some(file) = &mut self.file {
             file.step(&self.title);
@@ -98,19 +105,26 @@ impl Watcher for Progress<'_> {
     }
 
     fn moved(&mut self, done: u64, of: Option<u64>) {
-        if !self.terminal || self.quiet {
-            return;
-        }
-        // A person needs ten updates a second at most.
-        if self.last.is_some_and(|last| last.elapsed() < Duration::from_millis(100)) {
-            return;
-        }
-        let text = match of.filter(|of| *of > 0) {
+        let text = || match of.filter(|of| *of > 0) {
             Some(of) => format!("{} of {}, {} %", Bytes(done), Bytes(of), done.saturating_mul(100) / of),
             None => Bytes(done).to_string(),
         };
-        print_err_part(&format!("\r\x1b[K      {text}"));
-        self.last = Some(Instant::now());
+        if self.reported.elapsed() >= REPORT {
+            self.reported = Instant::now();
+            let text = format!("{}: {}", self.title, text());
+            tracing::info!("{text}");
+            if let Some(file) = &mut self.file {
+                file.step(&text);
+            }
+            if !self.terminal {
+                self.line(&text);
+            }
+        }
+        // A person needs ten updates a second at most.
+        if self.terminal && self.last.is_none_or(|last| last.elapsed() >= Duration::from_millis(100)) {
+            print_err_part(&format!("\r\x1b[K      {}", text()));
+            self.last = Some(Instant::now());
+        }
     }
 
     fn ended(&mut self, step: &Step, outcome: Result<&str, &str>, took: Duration) {
