@@ -5,25 +5,18 @@
 
 use std::sync::OnceLock;
 
-/// The first page for somebody whose etcd is down.
-pub(super) const FIRST_PAGE: &str = include_str!("../../../docs/etcd-is-down.md");
-const TROUBLESHOOTING: &str = include_str!("../../../docs/troubleshooting.md");
-
 /// The pages with entries, by their paths in the sources.
-const PAGES: [(&str, &str); 2] = [
-    ("docs/troubleshooting.md", TROUBLESHOOTING),
-    ("docs/alerts.md", include_str!("../../../docs/alerts.md")),
-];
+const PAGES: [&str; 2] = ["docs/troubleshooting.md", "docs/alerts.md"];
 
-/// The pages that somebody on a node may want to read as a whole, by their names.
-const WHOLE: [(&str, &str); 6] = [
-    ("etcd-is-down", FIRST_PAGE),
-    ("troubleshooting", TROUBLESHOOTING),
-    ("recovery", include_str!("../../../docs/recovery.md")),
-    ("lost-lun", include_str!("../../../docs/lost-lun.md")),
-    ("health", include_str!("../../../docs/health.md")),
-    ("bench", include_str!("../../../docs/bench.md")),
-];
+macro_rules! pages {
+    ($($name:literal)*) => { &[$(($name, include_str!(concat!("../../../docs/", $name, ".md")))),*] };
+}
+
+/// The pages that can be read as a whole, by their names: what somebody on a node may need, and what these pages point to.
+pub(super) const WHOLE: &[(&str, &str)] = pages!(
+    "etcd-is-down" "troubleshooting" "recovery" "lost-lun" "health" "bench" "alerts" "guide" "rollout" "one-node"
+    "config" "commands" "storage" "updates" "requirements" "release" "selinux" "security" "files"
+);
 
 /// What a document says about one refusal, one error or one alert.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +34,9 @@ pub struct Entry {
 /// All entries, in the order of the documents.
 pub fn entries() -> &'static [Entry] {
     static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
-    ENTRIES.get_or_init(|| PAGES.iter().flat_map(|(page, text)| of_page(page, text)).collect())
+    ENTRIES.get_or_init(|| {
+        PAGES.iter().flat_map(|page| of_page(page, whole(page).unwrap_or_default())).collect()
+    })
 }
 
 fn of_page(page: &'static str, text: &'static str) -> Vec<Entry> {
@@ -83,17 +78,32 @@ pub(super) fn with_words(text: &str) -> impl Iterator<Item = &'static Entry> {
     entries().iter().filter(has_all)
 }
 
-/// The names of the pages that can be read as a whole.
-pub(super) fn pages() -> impl Iterator<Item = &'static str> {
-    WHOLE.into_iter().map(|(name, _)| name)
+/// The page with this name, also as other pages name it: `recovery`, `recovery.md`, `docs/recovery.md`. With an anchor, as in
+/// `guide.md#growing-a-lun`, only that section; an anchor alone is one of any page.
+pub(super) fn page(name: &str) -> Option<String> {
+    let (page, anchor) = name.split_once('#').unwrap_or((name, ""));
+    let in_any = || WHOLE.iter().find_map(|(_, text)| section(text, &name.to_lowercase()));
+    whole(page).map(|text| section(text, anchor).unwrap_or_else(|| text.to_owned())).or_else(in_any)
 }
 
-/// The page with this name, also as other pages name it: `recovery`, `recovery.md`, `docs/recovery.md`.
-pub(super) fn page(name: &str) -> Option<&'static str> {
-    let name = name.split('#').next().unwrap_or(name);
-    let name = name.strip_prefix("docs/").unwrap_or(name);
-    let name = name.strip_suffix(".md").unwrap_or(name);
-    WHOLE.into_iter().find(|(page, _)| page.eq_ignore_ascii_case(name)).map(|(_, text)| text)
+fn whole(page: &str) -> Option<&'static str> {
+    let page = page.strip_prefix("docs/").unwrap_or(page);
+    let page = page.strip_suffix(".md").unwrap_or(page);
+    WHOLE.iter().find(|(name, _)| name.eq_ignore_ascii_case(page)).map(|(_, text)| *text)
+}
+
+/// The section of a page whose heading has this anchor, as GitHub makes it.
+fn section(page: &str, anchor: &str) -> Option<String> {
+    let kept =
+        |line: &str| line.to_lowercase().replace(|c: char| !c.is_alphanumeric() && !" -_".contains(c), "");
+    let mut lines = page.lines().scan(false, |is_code, line| {
+        *is_code ^= line.starts_with("```");
+        Some((if *is_code { 0 } else { line.len() - line.trim_start_matches('#').len() }, line))
+    });
+    let (level, top) =
+        lines.find(|(depth, line)| *depth > 0 && kept(line).trim().replace(' ', "-") == anchor)?;
+    let rest = lines.take_while(|(depth, _)| *depth == 0 || *depth > level);
+    Some(rest.fold(top.to_owned(), |text, (_, line)| text + "\n" + line))
 }
 
 /// The text of an entry or of a page for a terminal: without the marks of links, which cannot be followed there.
@@ -104,7 +114,7 @@ pub(super) fn plain(markdown: &str) -> String {
         plain.push_str(before);
         let parts = link.split_once("](").and_then(|(words, after)| Some((words, after.split_once(')')?)));
         match parts {
-            Some((words, (target, after))) if !words.contains(['[', ']', '\n', '`']) => {
+            Some((words, (target, after))) if !words.contains(['[', ']', '`']) => {
                 let target = target.trim_start_matches("../").trim_start_matches('#');
                 if target.contains(words) {
                     plain.push_str(target);

@@ -4,14 +4,24 @@
 use host::terminal;
 
 /// The environment variables, and what each does.
-pub const ENVIRONMENT: [(&str, &str); 2] = [
+pub const ENVIRONMENT: [(&str, &str); 3] = [
     ("ETCD_LUN_LOG", "The level of the log: error, warn, info, debug, trace or off"),
     ("NO_COLOR", "Print no colours if it is set and not empty; so does TERM=dumb"),
+    ("PAGER", "Shows a long text of explain on a terminal; cat for none"),
 ];
 
 /// A variable's value, if it is set and UTF-8.
 pub(super) fn var(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// What shows a text that is longer than the terminal, as a command for a shell: `$PAGER`, or less where there is less, as with
+/// git(1).
+pub(super) fn pager() -> String {
+    match var("PAGER").as_deref() {
+        None => "command -v less >/dev/null || exec cat; exec less -FRX".into(),
+        Some(pager) => format!("{} || cat", if pager.is_empty() { "cat" } else { pager }),
+    }
 }
 
 /// The arguments, without the program's name.

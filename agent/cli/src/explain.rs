@@ -3,7 +3,7 @@
 use super::{
     entries::{self, Entry, entries},
     exit::Exit,
-    output::print_out,
+    output::{print_markdown, print_out},
 };
 use clap::Args;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
@@ -41,24 +41,19 @@ fn known() -> [(&'static str, Vec<String>); 5] {
         ("errors", of_errors),
         ("checks of `etcd-lun health`", owned(CHECKS.iter().map(|check| check.name).collect())),
         ("keys of the config", keys().into_keys().collect()),
-        ("pages", owned(entries::pages().collect())),
+        ("pages", owned(entries::WHOLE.iter().map(|(name, _)| *name).collect())),
     ]
 }
 
 /// Prints an entry, the first page, or all names.
 pub(super) fn run(options: &Options) -> Result<(), Exit> {
     let asked = options.name.join(" ");
-    let asked = asked.trim();
+    let asked = if asked.trim().is_empty() { "etcd-is-down" } else { asked.trim() };
     if options.list {
         let lists = known().map(|(kind, names)| format!("{kind}\n  {}\n", names.join("\n  ")));
         print_out(lists.join("\n").trim_end());
-    } else if asked.is_empty() {
-        print_out(&format!(
-            "{}\n\n`etcd-lun explain NAME` explains a message: NAME stands in brackets at its beginning.",
-            entries::plain(entries::FIRST_PAGE).trim_end()
-        ));
     } else {
-        print_out(explained(tag(asked)).ok_or_else(|| unknown(asked))?.trim_end());
+        print_markdown(&explained(tag(asked)).ok_or_else(|| unknown(asked))?);
     }
     Ok(())
 }
@@ -82,7 +77,7 @@ fn explained(name: &str) -> Option<String> {
     };
     let check = || CHECKS.iter().find(|check| check.name == name).map(of_check);
     let key = || keys().get(name).map(|key| of_key(name, key));
-    let page = || entries::page(name).map(entries::plain);
+    let page = || entries::page(name).map(|text| entries::plain(&text));
     entry().or_else(error).or_else(check).or_else(key).or_else(page)
 }
 

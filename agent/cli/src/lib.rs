@@ -38,6 +38,7 @@ mod show;
 mod show_config;
 mod values;
 mod view;
+mod wrapped;
 mod written;
 
 pub use entries::{Entry, entries};

@@ -1,7 +1,7 @@
 //! Printing to standard output and standard error.
 
-use super::{document::Document, exit::Exit};
-use host::terminal::{Stream, Terminal, reader_has_gone};
+use super::{document::Document, env, exit::Exit, wrapped::wrapped};
+use host::terminal::{self, Stream, Terminal, reader_has_gone};
 use std::{
     io::{self, IsTerminal as _, Write as _},
     sync::OnceLock,
@@ -81,6 +81,18 @@ pub(super) fn lost() -> Option<&'static str> {
 /// Prints to standard output. If that fails, [`lost`] says why at the end of the run.
 pub(super) fn print_out(text: &str) {
     let _ = write(Stream::Out, &format!("{}\n", text.trim_end()));
+}
+
+/// Prints a text in Markdown, fitted to the terminal. A pager shows what is longer than that.
+pub(super) fn print_markdown(text: &str) {
+    let Some((columns, rows)) = terminal::size(io::stdout()) else { return print_out(text) };
+    // The sources of the documents have no longer lines, which are hard to read.
+    let text = wrapped(text, columns.min(120));
+    if text.lines().map(|line| line.chars().count().div_ceil(columns).max(1)).sum::<usize>() >= rows {
+        // Without the pager the text is printed as it is.
+        let _failed = terminal::become_pager(&env::pager(), &text);
+    }
+    print_out(&text);
 }
 
 /// Prints to standard error.

@@ -8,8 +8,10 @@ use nix::{
     sys::stat::{SFlag, fstat},
 };
 use std::{
-    io,
-    os::fd::AsFd,
+    fs::File,
+    io::{self, Seek as _, Write as _},
+    os::{fd::AsFd, unix::process::CommandExt as _},
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -33,6 +35,21 @@ const KEPT: usize = 1024;
 /// Forgets what was typed at the terminal of standard input and was not read (tcflush(3)).
 pub fn discard_input() -> io::Result<()> {
     Ok(rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?)
+}
+
+/// The columns and the rows of a terminal; none for what is no terminal, and for one that does not know its size.
+pub fn size(of: impl AsFd) -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(of).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
+    Some((size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Shows a text with a pager, which is a command for a shell. The pager takes the place of this process, so that the terminal's
+/// signals are its own. Returns only if that fails.
+pub fn become_pager(pager: &str, text: &str) -> io::Result<()> {
+    let mut file = File::from(rustix::fs::memfd_create("etcd-lun", rustix::fs::MemfdFlags::empty())?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Err(Command::new("/bin/sh").args(["-c", pager]).stdin(file).exec())
 }
 
 /// Returns true if nobody reads any more what a write with this error was for: a pipe's other end is closed, or the terminal

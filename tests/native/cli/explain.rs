@@ -1,6 +1,10 @@
 //! Names of refusals and errors: printed, in JSON, and explained by the program itself.
 
-use crate::{Dir, GOOD, run};
+use crate::{Dir, GOOD, run, tested_program};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
 #[test]
 fn a_printed_name_is_explained() {
@@ -42,6 +46,7 @@ fn refusals_alerts_and_checks_are_explained() {
         ("target.chap.username", "The key target.chap.username", "Example: `\"initiator1\"`"),
         ("[lun-newer]", "lun-newer: LUN … is newer than this node's record", "etcd-lun claim"),
         ("docs/recovery.md#a-disk", "# ", "etcd-lun claim"),
+        ("guide.md#portals", "## Portals\n", "List every portal"),
         ("Lost-LUN", "# ", "retired"),
         ("etcd-is-down", "# etcd is down on a node", "What you must not touch"),
     ] {
@@ -90,4 +95,50 @@ fn a_quoted_message_gives_no_name() {
     let (code, out, err) = run(&["config", "check", "--json", "--config", &dir.config(&quoted)]);
     let found: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &found["name"]), (2, &"config-syntax".into()), "{out}{err}");
+}
+
+/// What a page or an entry points to can be read where it is read: on a node that has no documents and no network.
+#[test]
+fn whatever_an_explained_text_points_to_is_explained() {
+    let (_, list, _) = run(&["explain", "--list"]);
+    for page in list.split_once("pages\n").unwrap().1.lines().map(str::trim) {
+        let text =
+            fs::read_to_string(format!("{}/../../docs/{page}.md", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        // A picture, a page of the sources and a site are nothing for a terminal.
+        let is_ours = |link: &&str| link.starts_with('#') || link.contains(".md") && !link.contains('/');
+        for link in links.filter(is_ours) {
+            let (code, out, err) = run(&["explain", link.trim_start_matches('#')]);
+            assert!(code == 0 && link.contains('#') != out.starts_with("# "), "{page}: {link}: {err}{out}");
+        }
+    }
+}
+
+/// On a terminal a text is fitted to it, and what is longer than the screen goes to the pager.
+#[test]
+fn on_a_terminal_of_80_columns_the_first_screen_has_what_must_not_be_done() {
+    let shown = |pager: &str, rows: u16, name: &str| {
+        let terminal =
+            format!("stty rows {rows} cols 80; PAGER='{pager}' {:?} explain {name}", tested_program());
+        let script =
+            Command::new("script").args(["-qec", &terminal, "/dev/null"]).stdin(Stdio::null()).output();
+        String::from_utf8(script.unwrap().stdout).unwrap().replace("\r\n", "\n")
+    };
+    const PAGER: &str = "sed s/^/PAGED:/";
+    for (pager, rows, name, is_paged) in [
+        (PAGER, 24, "etcd-is-down", true),
+        ("no-such-pager-anywhere", 24, "etcd-is-down", false),
+        ("cat", 24, "etcd-is-down", false),
+        (PAGER, 24, "no-session", false),
+        (PAGER, 300, "etcd-is-down", false),
+    ] {
+        let text = shown(pager, rows, name);
+        assert_eq!(text.starts_with("PAGED:"), is_paged, "{pager}, {rows}, {name}: {text}");
+        let text = text.replace("PAGED:", "");
+        assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains('`')), "{text}");
+        if name == "etcd-is-down" {
+            assert!(text.lines().take(23).any(|line| line.starts_with("4. Do not")), "{text}");
+            assert!(text.contains("\n\nis it us? `status` shows the LUN mounted"), "{text}");
+        }
+    }
 }
