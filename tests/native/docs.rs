@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use cli::{Entry, entries};
-use std::{collections::BTreeSet, fs, process::Command};
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
 use terms::ErrorName;
 
 fn read(path: &str) -> String {
@@ -73,6 +73,45 @@ fn every_refusal_has_its_entry_in_troubleshooting() {
     let (errors, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_error);
     assert!(others.is_empty(), "docs/troubleshooting.md has what no refusal and no error is: {others:#?}");
     assert!(errors.len() > 40 && errors.iter().all(|entry| entry.message.is_empty()), "{errors:#?}");
+}
+
+/// With what an advice begins.
+const ADVICE: &str = "add ask bring check choose clear compare correct delete end enter find free give grow install keep leave \
+    look make map move name put read reboot release remove repair replace restart restore run see send set start stop take use wait write";
+
+/// Nobody who reads an entry at night is left with an explanation alone: each has an imperative, and a command, a key or a page.
+#[test]
+fn every_entry_says_what_to_do() {
+    for Entry { name, text, .. } in entries() {
+        let text = text.replace(" or ", ". ").replace(" and ", ". ").replace("then ", "").to_lowercase();
+        let mut clauses = text.split(|letter: char| !letter.is_alphanumeric() && !" \n'".contains(letter));
+        let is_advice = |word: &str| ADVICE.split(' ').any(|verb| verb == word);
+        let advises = clauses.any(|clause| clause.split_whitespace().next().is_some_and(is_advice));
+        assert!(advises && (text.contains('`') || text.contains("](")), "{name}: {text}");
+    }
+}
+
+/// Who copies a command from one page gets the same as from the next.
+#[test]
+fn a_repeated_command_has_one_text() {
+    let pages: String = documents().iter().map(|page| read(page)).collect();
+    let texts = pages.split("systemd-creds encrypt ").skip(1);
+    let texts: Vec<_> = texts.map(|text| text.split(" /etc/credstore").next().unwrap()).collect();
+    assert!(texts.len() > 2 && texts.iter().all(|text| *text == texts[0]), "{texts:#?}");
+}
+
+/// Every page that a message of the program names is there.
+#[test]
+fn every_page_in_a_message_is_there() {
+    let pages = documents().join(" ");
+    for (path, text) in support::size::rust(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agent")) {
+        let text = text.split("#[cfg(test)]").next().unwrap().replace("\\n", " ");
+        let code = text.lines().filter(|line| !line.trim().starts_with("//"));
+        let words = code.flat_map(|line| line.split(['`', '"', ' ', '(', '#', ',']));
+        for page in words.filter(|word| word.ends_with(".md")) {
+            assert!(pages.contains(page.trim_start_matches("../")), "{path}: {page}");
+        }
+    }
 }
 
 /// A name is of a refusal or of an error, so that a printed line leads to one entry.
