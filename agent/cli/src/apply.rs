@@ -217,11 +217,8 @@ pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
 }
 
 /// What is wrong with the iscsid of a LUN that is mounted.
-pub(super) fn with_iscsid(door: &Door<'_>, config: &Config, runs: bool) -> Option<Trouble> {
-    match runs {
-        false => Some(Trouble::NoIscsid),
-        true => observe::is_left_alone(door, config).then_some(Trouble::IdleIscsid),
-    }
+pub(super) fn with_iscsid(runs: bool, leaves_alone: impl FnOnce() -> bool) -> Option<Trouble> {
+    if runs { leaves_alone().then_some(Trouble::IdleIscsid) } else { Some(Trouble::NoIscsid) }
 }
 
 /// iscsid tries every few seconds, and a log-in may take 15 s (`node.conn[0].timeo.login_timeout`).
@@ -235,7 +232,8 @@ fn trouble(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Opti
         let node = observe::mounted_lun(door, config, identity.clone());
         let unfinished =
             observe::mounted_anew(door.host).context("reading what was mounted anew")?.unfinished;
-        let with_iscsid = || anyhow::Ok(with_iscsid(door, config, observe::iscsid_runs(door)?));
+        let leaves_alone = || observe::is_left_alone(door, config);
+        let with_iscsid = || anyhow::Ok(with_iscsid(observe::iscsid_runs(door)?, leaves_alone));
         anyhow::Ok(plan::trouble(config, &node, unfinished, with_iscsid)?)
     };
     let (begun, mut looks) = (Instant::now(), 0);

@@ -1,7 +1,7 @@
 //! `health`
 
 use super::{
-    config,
+    apply, config,
     document::{self, Document},
     env,
     exit::Exit,
@@ -16,7 +16,7 @@ use clap::{Args, ValueHint, builder::TypedValueParser as _};
 use hands::{Door, Requester};
 use health::{CHECKS, Change, Outcome, Report, Severity, Verdicts};
 use host::{Host, selinux, terminal::Stream};
-use node::{Fact, HealthFacts, Node, layout::VERDICTS};
+use node::{Fact, HealthFacts, Node, SeenSession, layout::VERDICTS};
 use observe::Asked;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -95,8 +95,10 @@ pub(super) fn run(file: Option<&Path>, options: &Options) -> Result<(), Exit> {
         // The journal first, so that metrics which cannot be written do not keep the outcomes out of it.
         record(&host, &report)?;
         let unfinished = observe::mounted_anew(&host).context("reading what was mounted anew")?.unfinished;
-        let with_iscsid =
-            || anyhow::Ok(super::apply::with_iscsid(&door, &config, facts.iscsid != Fact::Known(false)));
+        let ours = |one: &&SeenSession| config.backing.iscsi().is_some_and(|at| one.is_of(&at.target.iqn));
+        let mut sessions = node.sessions.known().into_iter().flatten().filter(ours);
+        let leaves_alone = || sessions.any(|one| node.leaves_alone(one));
+        let with_iscsid = || anyhow::Ok(apply::with_iscsid(facts.iscsid != Fact::Known(false), leaves_alone));
         call_if_lost(&host, plan::trouble(&config, &node, unfinished, with_iscsid)?.is_some())?;
         write_textfile(&door, &config, &text())?;
     }

@@ -177,9 +177,7 @@ impl Privileged for Direct {
                     false => systemd::queue_start(host, unit)?,
                 }
             }
-            Request::StartIscsid => {
-                start_iscsid(host, &iscsi::sessions_of(host, self.target()?)?)?;
-            }
+            Request::StartIscsid => start_iscsid(host, &iscsi::sessions_of(host, self.target()?)?)?,
         }
         Ok((Said::Done, None))
     }

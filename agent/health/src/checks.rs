@@ -109,8 +109,7 @@ pub(super) fn session(input: CheckInput<'_>) -> Outcome {
             ));
         }
         if let Some(session) = down.first() {
-            let answers = session.configured.as_ref().is_some_and(|at| input.node.answering.contains(at));
-            let why = if answers {
+            let why = if input.node.leaves_alone(session) {
                 "its portal accepts connections, and etcd-lun restarts iscsid after 30 s, so if this stays, the target refuses the \
                  log-in: see `journalctl -u iscsid`, and let the target accept the CHAP secret that the session was made with; or \
                  another machine has this initiator name, and each ends the other's session"

@@ -91,6 +91,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// True if this session is not logged in, and its portal was asked and accepts a connection.
+    pub fn leaves_alone(&self, session: &SeenSession) -> bool {
+        !session.is_logged_in() && session.configured.as_ref().is_some_and(|at| self.answering.contains(at))
+    }
+
     /// A node of which nothing was looked at. Every fact is unknown.
     pub fn unseen(identity: Identity) -> Self {
         fn unknown<T>() -> Fact<T> {
