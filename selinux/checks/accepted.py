@@ -4,15 +4,6 @@
 ACCEPTED = [
     (
         "placement",
-        "var_lib_t",
-        "Make directories with any name in `/var/lib`, and move files of its own there. Their types stay its own, so"
-        " other confined programs cannot read them. An unconfined one can, such as systemd-sysext, where it is in use.",
-        "The data directory and the retired one change places there, in one exchange. A policy cannot tie that to names:"
-        " a name in a transition only chooses the label. PID 1 has no command for an exchange on RHEL (`mv` has it from"
-        " coreutils 9.5 on), and between two renames etcd could start without data, and make a new cluster.",
-    ),
-    (
-        "placement",
         "tmpfs_t",
         "Put files of its own types into filesystems in memory, such as `/dev/shm`.",
         "Red Hat's policy allows it to every domain. A module cannot take it away.",
@@ -48,7 +39,7 @@ ACCEPTED = [
         "Ask the helper for what it does: make the filesystem that the record announces on the blank LUN; mount the LUN for"
         " it, without device nodes, programs and labels; scan and forget LUNs of a session to the target, remove the disk of"
         " another volume from beneath the mount, change for how long it keeps writes waiting, have any disk read again, mount the"
-        " LUN and unmount it, start etcd's unit, stop it where the LUN's filesystem has shut down, or move the manifest of etcd's pod and so stop and start etcd, start or restart iscsid, and say in which state a few units are.",
+        " LUN and unmount it, exchange the data directory for a directory of etcd-lun's, start etcd's unit, stop it where the LUN's filesystem has shut down, or move the manifest of etcd's pod and so stop and start etcd, start or restart iscsid, and say in which state a few units are.",
         "This is all that the service needs beyond its own rights. Each request has numbers and names of the kernel only, and"
         " is looked at again: see the helper below.",
     ),

@@ -22,7 +22,7 @@ TOGETHER = [
     ("writes the LUN", "(allow etcd_lun_t etcd_lun_device_t (blk_file (write)))", "never: writing to a disk", "etcd_lun_device_t"),
     ("every disk", "(optional x05 (allow etcd_lun_t fixed_disk_device_t (blk_file (write))))", "never: access to another disk", "fixed_disk_device_t"),
     ("writes /etc", "(optional x06 (allow etcd_lun_t etc_t (file (write create))))", "never: changing a file of another type", "etc_t"),
-    ("makes files in /var/lib", "(optional x07 (allow etcd_lun_t var_lib_t (file (create))))", "never: changing a file of type var_lib_t", ""),
+    ("makes names in /var/lib", "(optional x07 (allow etcd_lun_t var_lib_t (dir (write add_name))))", "never: changing a dir of another type", "var_lib_t"),
     ("any unit", "(optional x08 (allow etcd_lun_t etc_t (service (start))))", "never: starting a unit", "etc_t"),
     ("hands with a secret", "(allow etcd_lun_hands_t etcd_lun_conf_t (file (open read)))", "never: hands that read a config", "etcd_lun_conf_t"),
     ("hands on the network", "(allow etcd_lun_hands_t self (tcp_socket (create)))", "never: hands on the network", "tcp_socket"),
@@ -102,7 +102,6 @@ OUTSIDE = "(allow etcd_lun_t iscsid_t (fd (use)))"
 # Ways that every policy has, one or two of each kind. The check must name each of them if the list of accepted ways lacks
 # it. The socket of setrans_t is one that the system's policy opens to every domain, and the module has no rule for it.
 UNLISTED = [
-    ("placement", "var_lib_t"),
     ("content", "etcd_lun_iscsi_conf_t"),
     ("kernel", "security_t"),
     ("socket", "setrans_t"),

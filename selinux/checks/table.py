@@ -18,13 +18,10 @@ FREEING = set(
 MOUNTED_ON = {"etcd_lun_var_run_t", "iscsi_var_lib_t", "etcd_lun_iscsi_conf_t", "var_lock_t"}
 EXECUTED = {"iscsid_exec_t", "rsync_exec_t", "fsadm_exec_t", "etcd_lun_exec_t"}
 NOT_EXECUTED = "shell_exec_t bin_t setfiles_exec_t mount_exec_t semanage_exec_t load_policy_exec_t".split()
-# The domain makes and removes names in directories of this type, but no files of this type.
-NAMED_IN = ["var_lib_t"]
 # Beside the manifests are keys of the node.
 MANIFESTS = ["kubernetes_file_t", "kubernetes_config_t"]
 CHANGED = {
     "file": {"security_t"},
-    "dir": set(NAMED_IN),
     "sock_file": {"syslogd_var_run_t", "devlog_t", "etcd_lun_hands_run_t"},
 }
 # The requests of ioctl(2) that are left of those that any rule grants: of terminals, and of disks.
@@ -132,8 +129,6 @@ def of_files(policy, base, own):
     for class_ in FILES:
         changed = on(class_, *WRITE) - own - ordinary(class_, *WRITE)
         yield f"never: changing a {class_} of another type", beyond(policy, changed, CHANGED.get(class_, set()))
-    for type_ in filter(policy.real, NAMED_IN):
-        yield f"never: changing a file of type {type_}", may(DOMAIN, type_, "file") & WRITE
     yield "never: changing a file directly in /var", {
         class_ for class_ in FILES if may(DOMAIN, "var_t", class_) & WRITE
     }
@@ -158,7 +153,7 @@ def of_hands(policy, own):
     """Checks of the domain that does what the other one asks for. It may start units, so nothing keeps it from any command. But it
     must not be led astray: it reads a request and what the request is about, and nothing else that others write."""
     may, on = policy.may, lambda class_, *permissions: policy.targets(HANDS, class_, set(permissions))
-    yield "never: hands with another capability", may(HANDS, HANDS, "capability") - {"sys_admin", "dac_read_search"}
+    yield "never: hands with another capability", may(HANDS, HANDS, "capability") - {"sys_admin", "dac_read_search", "dac_override"}
     yield "never: hands that read a config or a secret", {"etcd_lun_conf_t"} & on("file", "open", "read")
     yield "never: hands on the network", {
         class_ for class_ in ["tcp_socket", "udp_socket", "rawip_socket", "packet_socket"] if may(HANDS, HANDS, class_) & {"create"}

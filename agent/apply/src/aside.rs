@@ -2,7 +2,7 @@
 
 use super::machine::Aside;
 use anyhow::Context as _;
-use hands::looks::is_barred;
+use hands::{Door, Request, looks::is_barred};
 use host::{Host, dir, inode, tree};
 use node::layout::{BAR, BARRED, BARRED_DATA, BARRED_MARK, RETIRED, RETIRED_MARK, RETURNING, RETURNING_MARK};
 use std::os::fd::OwnedFd;
@@ -14,11 +14,11 @@ use terms::{AbsPath, fail};
 ///
 /// Data that is out of date and cannot be put aside, because the disk is full for example, keeps etcd out by the immutable flag of
 /// its database, which needs no block.
-pub fn put_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
-    let exchange = |Both { parent, shelf }| inode::exchange(shelf, aside.name(), parent, at.name());
-    let exchanged = prepared(host, at, aside).and_then(|both| Ok(exchange(both)?));
+pub fn put_aside(door: &Door<'_>, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
+    let exchange = |()| door.perform(&Request::Exchange { with: aside.shelf() });
+    let exchanged = prepared(door.host, at, aside).and_then(exchange);
     let Err(error) = exchanged else { return Ok(()) };
-    if aside == Aside::Barred && set_immutable(host, at, true)? {
+    if aside == Aside::Barred && set_immutable(door.host, at, true)? {
         let db = node::database(at);
         return Err(error.context(format!(
             "until that is done, etcd is kept out by the immutable flag of {db} (`lsattr {db}`)"
@@ -41,45 +41,37 @@ pub fn prepare(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
     let names = dir::names(&data)?;
     match names.is_empty() || is_barred(&data, &names)? {
         true => Ok(()),
-        false => prepared(host, at, aside).map(drop),
+        false => prepared(host, at, aside),
     }
 }
 
-fn prepared(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<Both> {
-    let dir = aside.dir();
-    host.root.make_dir_durably(dir, 0o700).with_context(|| format!("making {dir}"))?;
-    let Both { parent, shelf } = Both::open(host, at, aside)?;
-    let (data, name) =
-        (dir::open(&parent, at.name()).with_context(|| format!("opening {at}"))?, aside.name());
-    let place = match dir::names(&shelf)?.contains(&name) {
-        true => dir::open(&shelf, &name)?,
-        false => inode::make_empty_dir_like(&shelf, &name, &data)?,
+fn prepared(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
+    let path: AbsPath = aside.path().parse()?;
+    let (dir, name) = (path.parent(), path.name());
+    host.root.make_dir_durably(dir.as_path(), 0o700).with_context(|| format!("making {dir}"))?;
+    let data = inode::beneath(host, at)?.with_context(|| format!("{at} has gone"))?;
+    let place = match inode::beneath(host, &path)? {
+        Some(place) => place,
+        None => inode::make_empty_dir_like(tree::open(&host.root.locate(dir.as_path()))?, name, &data)?,
     };
     let names = dir::names(&place)?;
     if names.is_empty() {
         dir::make_file(&place, BAR)?;
     } else if !is_barred(&place, &names)? {
-        fail!(NotEmpty, "{} exists already and holds something: move it away", aside.path());
+        fail!(NotEmpty, "{path} exists already and holds something: move it away");
     } // else prepared, or left by an interrupted run
-    Ok(Both { parent, shelf })
-}
-
-/// Reverses [`put_aside`].
-pub fn put_back(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
-    let Both { parent, shelf } = Both::open(host, at, aside)?;
-    Ok(inode::exchange(&shelf, aside.name().as_str(), &parent, at.name())?)
+    Ok(())
 }
 
 /// Marks the data that lies aside as put there by us.
-pub fn mark_aside(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<()> {
-    let Both { shelf, .. } = Both::open(host, at, aside)?;
+pub fn mark_aside(host: &Host, aside: Aside) -> anyhow::Result<()> {
+    let at = aside.path().parse()?;
+    let data = inode::beneath(host, &at)?.with_context(|| format!("{at} has gone"))?;
     let (name, value) = aside.mark();
-    let data = dir::open(&shelf, &aside.name())?;
     if aside == Aside::Barred {
-        set_immutable(host, &aside.path().parse()?, false)?;
+        set_immutable(host, &at, false)?;
     }
-    inode::set_attribute(data, name, value.as_bytes())
-        .with_context(|| format!("marking {} as ours", aside.path()))
+    inode::set_attribute(data, name, value.as_bytes()).with_context(|| format!("marking {at} as ours"))
 }
 
 /// Returns true if data lies there without our mark.
@@ -130,19 +122,6 @@ fn move_barred(host: &Host, to: &str, name: &str) -> anyhow::Result<()> {
         .with_context(|| format!("moving {BARRED}/{BARRED_DATA} to {to}/{name}"))
 }
 
-/// Both directories of the exchange, through one mount.
-struct Both {
-    parent: OwnedFd,
-    shelf: OwnedFd,
-}
-
-impl Both {
-    fn open(host: &Host, at: &AbsPath, aside: Aside) -> anyhow::Result<Self> {
-        let (parent, shelf) = dir::both_without_mounts(host, &at.parent(), &aside.dir().parse()?)?;
-        Ok(Self { parent, shelf })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,18 +139,20 @@ mod tests {
         // Nothing can be made in its place, as on a full disk.
         files.put(BARRED.trim_start_matches('/'), "");
         let host = Host::fixture(Root::new(&files.0), Box::new(NoTools)).unwrap();
+        files.put("proc/1/mountinfo", "");
         let at = "/var/lib/etcd".parse().unwrap();
+        let door = crate::steps::fence::tests::door(&host, &at);
         let is_immutable = |dir: &str| {
             let data = inode::beneath(&host, &dir.parse().unwrap()).unwrap().unwrap();
             inode::is_immutable(inode::file_beneath(&data, node::DATABASE).unwrap().unwrap()).unwrap()
                 == Some(true)
         };
-        let error = format!("{:#}", put_aside(&host, &at, Aside::Barred).unwrap_err());
+        let error = format!("{:#}", put_aside(&door, &at, Aside::Barred).unwrap_err());
         assert!(error.contains("immutable flag of /var/lib/etcd/member/snap/db"), "{error}");
         assert!(is_immutable("/var/lib/etcd"));
         std::fs::remove_file(files.0.join(BARRED.trim_start_matches('/'))).unwrap();
-        put_aside(&host, &at, Aside::Barred).unwrap();
-        mark_aside(&host, &at, Aside::Barred).unwrap();
+        put_aside(&door, &at, Aside::Barred).unwrap();
+        mark_aside(&host, Aside::Barred).unwrap();
         assert!(!is_immutable(&Aside::Barred.path()));
     }
 }

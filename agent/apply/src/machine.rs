@@ -9,10 +9,11 @@
 use super::pod::EtcdPod;
 use anyhow::Context as _;
 use config::Runtime;
+use hands::Shelf;
 use node::{
     Etcd, Identity,
     authority::{Record, Stamp},
-    layout::{BARRED, BARRED_DATA, BARRED_MARK, RETIRED, RETIRED_MARK},
+    layout::{BARRED_MARK, RETIRED_MARK},
 };
 use plan::{
     Way,
@@ -169,25 +170,17 @@ pub enum Aside {
 }
 
 impl Aside {
-    /// The directory in which it lies then.
-    pub fn dir(self) -> &'static str {
+    /// Where it lies then.
+    pub fn shelf(self) -> Shelf {
         match self {
-            Self::Retired { .. } => RETIRED,
-            Self::Barred => BARRED,
-        }
-    }
-
-    /// Its name in that directory.
-    pub fn name(self) -> String {
-        match self {
-            Self::Retired { generation } => generation.to_string(),
-            Self::Barred => BARRED_DATA.into(),
+            Self::Retired { generation } => Shelf::Retired(generation),
+            Self::Barred => Shelf::Barred,
         }
     }
 
     /// Its whole path.
     pub fn path(self) -> String {
-        format!("{}/{}", self.dir(), self.name())
+        self.shelf().path()
     }
 
     /// The attribute that says that it is ours, and the attribute's value.

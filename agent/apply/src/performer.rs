@@ -12,7 +12,7 @@ use super::{
 };
 use anyhow::{Context as _, anyhow, bail};
 use config::Runtime;
-use hands::looks;
+use hands::{Request, looks};
 use host::{block, inode, tree, xfs};
 use node::{
     Etcd, Identity,
@@ -205,16 +205,18 @@ impl Machine for Run<'_> {
             Effect::Unmount { unit, data_dir, until: Free::Filesystem } => {
                 unmount::until_filesystem_is_gone(self.door, unit, data_dir)?;
             }
-            Effect::PutAside { data, aside } => aside::put_aside(self.host, data, *aside)?,
-            Effect::PutBack { data, aside } => aside::put_back(self.host, data, *aside)?,
-            Effect::MarkAside { data, aside } => {
-                self.retired |= matches!(aside, Aside::Retired { .. });
-                aside::mark_aside(self.host, data, *aside)?;
+            Effect::PutAside { data, aside } => aside::put_aside(self.door, data, *aside)?,
+            Effect::PutBack { data: _, aside } => {
+                self.door.perform(&Request::Exchange { with: aside.shelf() })?
             }
-            Effect::Bar { data_dir } => fence::bar(self.host, data_dir)?,
+            Effect::MarkAside { data: _, aside } => {
+                self.retired |= matches!(aside, Aside::Retired { .. });
+                aside::mark_aside(self.host, *aside)?;
+            }
+            Effect::Bar { data_dir } => fence::bar(self.door, data_dir)?,
             Effect::MakeImmutable { data_dir } => fence::make_immutable(self.host, data_dir)?,
             Effect::Return { data_dir, generation } => {
-                returning::return_on_node(self.host, data_dir, *generation)?;
+                returning::return_on_node(self.door, data_dir, *generation)?;
             }
             Effect::RetireBarred { generation } => aside::retire_barred(self.host, *generation)?,
             Effect::ChooseBarred { generation } => aside::choose_barred(self.host, *generation)?,

@@ -121,6 +121,8 @@ impl Privileged for Direct {
                 is_stopping(host, map)?;
                 self.stop_queueing(host, map)?;
             }
+            Request::MakeDataDir => exchange::make(host, &self.data_dir)?,
+            Request::Exchange { with } => exchange::exchange(host, &self.data_dir, *with)?,
             Request::Park => {
                 let path = self.manifest()?;
                 // So that the service can have no member stopped that serves. A person has asked the cluster.
@@ -137,8 +139,8 @@ impl Privileged for Direct {
             }
             Request::Expose { disk } => {
                 is_the_lun(host, disk)?;
-                let there = looks::mounted_on(host, &self.data_dir)?.map(|mount| mount.source);
-                looks::nothing_on(&self.data_dir, there.as_deref())?;
+                let there = looks::mounted_on(host, &self.data_dir)?;
+                looks::nothing_on(&self.data_dir, there.map(|mount| mount.source).as_deref())?;
                 let options = options_for_etcd(&self.mount_options, self.target.is_some());
                 let options = staging::options_here(host, &options)?.join(",");
                 self.where_pid1_mounts(host, |host| {
@@ -441,5 +443,6 @@ pub fn manifest_error(error: io::Error) -> anyhow::Error {
     }
 }
 
+mod exchange;
 #[cfg(test)]
 mod tests;

@@ -25,5 +25,5 @@ pub use direct::{Direct, manifest_error};
 pub use door::{Door, UnitUnknown, Units};
 pub use names::{Explained, name_of};
 pub use portals::serve_portals;
-pub use request::{Privileged, Request, Requester, Said};
+pub use request::{Privileged, Request, Requester, Said, Shelf};
 pub use socket::{Socket, serve};

@@ -2,9 +2,9 @@
 
 use config::ConfigError;
 use host::{
-    block::ClearError, exec::ExecError, filelock::LockError, inode::ExchangeError, iscsi::IscsiError,
-    rsync::RsyncError, selinux::store::InstallError, staging::StagingError, systemd::SystemdError,
-    tree::TreeError, xfs::MakeError,
+    block::ClearError, exec::ExecError, filelock::LockError, iscsi::IscsiError, rsync::RsyncError,
+    selinux::store::InstallError, staging::StagingError, systemd::SystemdError, tree::TreeError,
+    xfs::MakeError,
 };
 use node::authority::FormatError;
 use std::{error::Error, fmt, io};
@@ -42,13 +42,12 @@ pub fn name_of(error: &anyhow::Error) -> ErrorName {
 }
 
 fn name_of_one(error: &(dyn Error + 'static)) -> Option<ErrorName> {
-    const TYPES: [fn(&(dyn Error + 'static)) -> Option<ErrorName>; 14] = [
+    const TYPES: [fn(&(dyn Error + 'static)) -> Option<ErrorName>; 13] = [
         named_as::<NamedError>,
         named_as::<ConfigError>,
         named_as::<ClearError>,
         named_as::<ExecError>,
         named_as::<LockError>,
-        named_as::<ExchangeError>,
         named_as::<IscsiError>,
         named_as::<RsyncError>,
         named_as::<InstallError>,

@@ -1,6 +1,7 @@
 //! The requests, and their form on the socket: one line of JSON, and one line back.
 
 use host::{Host, systemd::Unit};
+use node::layout::{BARRED, BARRED_DATA, RETIRED, RETURNING};
 use serde::{Deserialize, Serialize};
 use std::{fmt, os::fd::OwnedFd};
 use terms::{ErrorName, FsLabel, FsUuid};
@@ -103,6 +104,13 @@ pub enum Request {
     },
     /// Makes a filesystem in memory for iscsiadm's records, attached nowhere. The answer comes with a handle of the mount.
     Records,
+    /// Makes the data directory if it is absent.
+    MakeDataDir,
+    /// Exchanges the data directory for another one of the same filesystem. One of both holds only what keeps etcd out.
+    Exchange {
+        /// The other one.
+        with: Shelf,
+    },
     /// Moves the manifest of etcd's pod aside.
     Park,
     /// Moves it back.
@@ -127,6 +135,29 @@ pub enum Request {
     Units(Vec<AskedUnit>),
     /// Says whether the system shuts down.
     IsStopping,
+}
+
+/// Where the other directory of an exchange lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Shelf {
+    /// Among the retired data, as that of a generation.
+    Retired(u64),
+    /// As the barred data.
+    Barred,
+    /// Among the copies of rollbacks, as that of a generation.
+    Returning(u64),
+}
+
+impl Shelf {
+    /// Its path.
+    pub fn path(self) -> String {
+        match self {
+            Self::Retired(generation) => format!("{RETIRED}/{generation}"),
+            Self::Barred => format!("{BARRED}/{BARRED_DATA}"),
+            Self::Returning(generation) => format!("{RETURNING}/{generation}"),
+        }
+    }
 }
 
 /// A unit whose state is asked for. The request cannot name any other.
@@ -243,6 +274,11 @@ mod tests {
             ("{\"scan\":{\"session\":3}}\n", Some(Request::Scan { session: 3 })),
             ("{\"start-etcd\":{\"wait\":true}}", Some(Request::StartEtcd { wait: true })),
             ("\"is-stopping\"", Some(Request::IsStopping)),
+            (
+                "{\"exchange\":{\"with\":{\"retired\":2}}}",
+                Some(Request::Exchange { with: Shelf::Retired(2) }),
+            ),
+            ("{\"exchange\":{\"with\":{\"retired\":\"..\"}}}", None),
             (
                 "{\"units\":[\"etcd\",{\"known\":\"kubelet.service\"}]}",
                 Some(Request::Units(vec![AskedUnit::Etcd, AskedUnit::Known(KnownUnit("kubelet.service"))])),

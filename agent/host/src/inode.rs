@@ -24,7 +24,7 @@ use std::{
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use terms::{AbsPath, ErrorName, Named};
+use terms::{AbsPath, NamedError, named};
 
 /// The longest value of an attribute that is read or written. Our values are small, but a foreign one may have up to 64
 /// KiB (`xattr(7)`).
@@ -124,73 +124,38 @@ fn too_long(name: &CStr) -> io::Error {
     )
 }
 
-/// Why two names could not be exchanged.
-#[derive(Debug, thiserror::Error)]
-pub enum ExchangeError {
-    /// The filesystem doesn't support it, or one of the two directories is inside the other: `rename(2)` returns the
-    /// same code for both.
-    #[error("this filesystem can't exchange two names")]
-    Unsupported,
-    /// The names are on different filesystems, or were opened through two mounts of one filesystem.
-    #[error("the names to exchange are not on one mount")]
-    Apart,
-    /// Another reason.
-    #[error("exchanging two names")]
-    Io(#[source] io::Error),
-}
-
-impl Named for ExchangeError {
-    fn name(&self) -> Option<ErrorName> {
-        Some(ErrorName::ExchangeFailed)
-    }
-}
-
 /// Exchanges two names in one atomic step (`RENAME_EXCHANGE`, `rename(2)`), durably.
 pub fn exchange(
     dir: impl AsFd,
     name: impl AsRef<Path>,
     other_dir: impl AsFd,
     other_name: impl AsRef<Path>,
-) -> Result<(), ExchangeError> {
-    exchange_names(&dir, name.as_ref(), &other_dir, other_name.as_ref())?;
-    fsync(dir).and_then(|()| fsync(other_dir)).map_err(|error| ExchangeError::Io(error.into()))
+) -> Result<(), NamedError> {
+    renameat_with(&dir, name.as_ref(), &other_dir, other_name.as_ref(), RenameFlags::EXCHANGE)
+        .and_then(|()| fsync(&dir))
+        .and_then(|()| fsync(&other_dir))
+        .map_err(|error| match error {
+            // One directory inside the other has the first code too.
+            Errno::INVAL | Errno::NOSYS => named!(ExchangeFailed, "this filesystem can't exchange two names"),
+            // Or they were opened through two mounts of one filesystem.
+            Errno::XDEV => named!(ExchangeFailed, "the names to exchange are not on one mount"),
+            error => named!(ExchangeFailed, "exchanging two names: {error}"),
+        })
 }
 
-fn exchange_names(
-    dir: impl AsFd,
-    name: &Path,
-    other_dir: impl AsFd,
-    other_name: &Path,
-) -> Result<(), ExchangeError> {
-    match renameat_with(dir, name, other_dir, other_name, RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(()),
-        Err(Errno::INVAL | Errno::NOSYS) => Err(ExchangeError::Unsupported),
-        Err(Errno::XDEV) => Err(ExchangeError::Apart),
-        Err(error) => Err(ExchangeError::Io(error.into())),
-    }
-}
-
-/// Exchanges both where the other directory is immutable: it can't be renamed as long as it is. So the flag is cleared
-/// just before the exchange, and set again if the exchange fails. During that moment the flag protects nothing; the
-/// caller must make sure that the directory is safe without it.
-pub fn exchange_for_immutable(
-    dir: impl AsFd,
-    name: impl AsRef<Path>,
-    other_dir: impl AsFd,
-    other_name: impl AsRef<Path>,
-) -> Result<(), ExchangeError> {
-    let failed = |error: Errno| ExchangeError::Io(error.into());
-    let other = openat(&other_dir, other_name.as_ref(), DIRECTORY, Mode::empty()).map_err(failed)?;
-    let flags = ioctl_getflags(&other).map_err(failed)?;
-    if flags.contains(IFlags::IMMUTABLE) {
-        ioctl_setflags(&other, flags.difference(IFlags::IMMUTABLE)).map_err(failed)?;
-    }
-    let exchanged = exchange_names(&dir, name.as_ref(), &other_dir, other_name.as_ref());
-    if exchanged.is_err() && flags.contains(IFlags::IMMUTABLE) {
-        ioctl_setflags(&other, flags).and_then(|()| fsync(&other)).map_err(failed)?;
-    }
-    exchanged?;
-    fsync(dir).and_then(|()| fsync(other_dir)).map_err(failed)
+/// Renames a directory that may be immutable: it can't be renamed as long as it is. So the flag is cleared just before, and set
+/// again if `rename` fails. During that moment the flag protects nothing; the caller must make sure that the directory is safe
+/// without it.
+pub fn without_immutable<E: From<io::Error>>(
+    dir: &OwnedFd,
+    rename: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    let flags = ioctl_getflags(dir).map_err(io::Error::from)?;
+    ioctl_setflags(dir, flags.difference(IFlags::IMMUTABLE)).map_err(io::Error::from)?;
+    rename().or_else(|error| {
+        ioctl_setflags(dir, flags).and_then(|()| fsync(dir)).map_err(io::Error::from)?;
+        Err(error)
+    })
 }
 
 /// Makes an empty directory with the mode, owner, group and SELinux label of another, durably, and opens it. An empty
@@ -285,6 +250,7 @@ mod tests {
     #[test]
     fn exchange_is_whole() {
         let (scratch, parent) = Scratch::new("exchange");
+        let said = |done: Result<(), NamedError>| done.unwrap_err().to_string();
         fs::create_dir(scratch.0.join("full")).unwrap();
         fs::write(scratch.0.join("full/file"), "").unwrap();
         fs::create_dir(scratch.0.join("empty")).unwrap();
@@ -292,10 +258,10 @@ mod tests {
         assert!(is_empty(openat(&parent, "full", DIRECTORY, Mode::empty()).unwrap()).unwrap());
         assert!(scratch.0.join("empty/file").exists());
         // One is inside the other.
-        assert!(matches!(exchange(&parent, "empty", &parent, "empty/file"), Err(ExchangeError::Unsupported)));
-        assert!(matches!(exchange(&parent, "empty", &parent, "absent"), Err(ExchangeError::Io(_))));
+        assert!(said(exchange(&parent, "empty", &parent, "empty/file")).contains("this filesystem can't"));
+        assert!(said(exchange(&parent, "empty", &parent, "absent")).contains("No such file"));
         let elsewhere = openat(CWD, "/proc/thread-self/", DIRECTORY, Mode::empty()).unwrap();
-        assert!(matches!(exchange(&parent, "empty", &elsewhere, "task"), Err(ExchangeError::Apart)));
+        assert!(said(exchange(&parent, "empty", &elsewhere, "task")).contains("not on one mount"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) fn check_data(config: &Config, node: &Node) -> Result<(), Refusal> {
 
 /// Refuses a data directory whose parent has a label that the policy module has no rule for.
 ///
-/// The module lets the service create and exchange names in directories of type `var_lib_t` only. Elsewhere a person could
+/// The module lets the helper make and exchange names in directories of type `var_lib_t` only. Elsewhere a person could
 /// migrate, but no later boot could bring etcd up.
 pub(super) fn check_parent(config: &Config, node: &Node) -> Result<(), Refusal> {
     const TYPE: &str = "var_lib_t";

@@ -10,8 +10,7 @@ mod settling;
 mod updating;
 
 use host::{
-    Host, Interrupt,
-    inode::{self, ExchangeError},
+    Host, Interrupt, inode,
     rsync::{self, Pass, RsyncError},
     staging::{self, Access, Staging, StagingError},
     tree::{self, TreeError},

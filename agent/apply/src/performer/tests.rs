@@ -34,6 +34,7 @@ impl Node {
     fn new(kind: &str) -> Self {
         let files = Files::new("full");
         let host = Host::fixture(Root::new(&files.0), Box::new(NoTools)).unwrap();
+        files.put("proc/1/mountinfo", "");
         let node = Self { files, host };
         let made = format!(
             "truncate --size 300M image && mkfs.{kind} -q image && mkdir var && mount -o loop image var \

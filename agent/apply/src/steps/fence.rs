@@ -2,7 +2,7 @@
 
 use crate::machine::{Aside, Effect, Machine, Source};
 use anyhow::{Context as _, bail};
-use hands::looks;
+use hands::{Door, Request, looks};
 use host::{Host, dir, inode};
 use node::{authority::Authority, layout::BAR};
 use plan::Refusal;
@@ -48,10 +48,9 @@ fn finish_retiring(machine: &mut dyn Machine) -> anyhow::Result<()> {
 
 /// Makes the directory if it is absent, and [`BAR`] in it. The file is only made if nothing has its name, so data of an etcd
 /// that was started earlier is found and not fenced.
-pub fn bar(host: &Host, at: &AbsPath) -> anyhow::Result<()> {
-    let parent = dir::without_mounts(host, &at.parent())?;
-    dir::make(&parent, at.name(), 0o700).with_context(|| format!("making {at}"))?;
-    let place = dir::open(&parent, at.name()).with_context(|| format!("opening {at}"))?;
+pub fn bar(door: &Door<'_>, at: &AbsPath) -> anyhow::Result<()> {
+    door.perform(&Request::MakeDataDir)?;
+    let place = inode::beneath(door.host, at)?.with_context(|| format!("{at} has gone"))?;
     match is_barred(&place, at)? {
         true => Ok(()),
         false => dir::make_file(&place, BAR).with_context(|| format!("barring {at}")),
@@ -79,4 +78,4 @@ pub fn is_barred(place: &OwnedFd, at: &AbsPath) -> anyhow::Result<bool> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -191,9 +191,7 @@ fn places(host: &Host, from: &AbsPath, way: Way) -> anyhow::Result<[OwnedFd; 2]>
 
 fn exchange(places: &[OwnedFd; 2]) -> anyhow::Result<()> {
     let [parent, shelf] = places;
-    for place in places {
-        dir::make(place, EXCHANGED, 0o700)?;
-    }
+    places.iter().try_for_each(|place| dir::make(place, EXCHANGED, 0o700))?;
     Ok(inode::exchange(shelf, EXCHANGED, parent, EXCHANGED)?)
 }
 
@@ -228,8 +226,9 @@ fn try_on(host: &Host, at: &AbsPath, way: Way) -> anyhow::Result<()> {
         NotFenced,
         "the filesystem of {at} takes the immutable flag, and lets files be made in such a directory: put it on XFS or ext4"
     );
-    inode::exchange_for_immutable(&scratch, data, &scratch, fence).context("exchanging two directories")?;
-    Ok(())
+    inode::without_immutable(&fenced, || {
+        inode::exchange(&scratch, data, &scratch, fence).context("exchanging two directories")
+    })
 }
 
 /// Waits for a short moment, and then refuses. A pod that only has the LUN mounted, as one that sees the node's `/` has, loses

@@ -6,6 +6,7 @@ use crate::{
     machine::{Effect, Machine, Source},
 };
 use anyhow::Context as _;
+use hands::{Door, Request, Shelf};
 use host::{Host, dir, inode, tree};
 use node::layout::{BAR, RETURNING, RETURNING_MARK};
 use std::os::fd::OwnedFd;
@@ -57,15 +58,16 @@ pub fn put_in_place(machine: &mut dyn Machine, at: &AbsPath, generation: u64) ->
 
 /// Exchanges a rollback's copy for the fence. The data directory is at no moment absent, or empty and writable: the
 /// immutable flag is cleared first, and the file [`BAR`] removed last.
-pub fn return_on_node(host: &Host, at: &AbsPath, generation: u64) -> anyhow::Result<()> {
-    let (parent, shelf) = dir::both_without_mounts(host, &at.parent(), &RETURNING.parse()?)?;
+pub fn return_on_node(door: &Door<'_>, at: &AbsPath, generation: u64) -> anyhow::Result<()> {
     let name = generation.to_string();
+    door.perform(&Request::MakeDataDir)?;
+    let shelf = tree::open(&door.host.root.locate(RETURNING))?;
     let copy = dir::open(&shelf, &name).with_context(|| format!("opening {RETURNING}/{name}"))?;
-    dir::make(&parent, at.name(), 0o700).with_context(|| format!("making {at}"))?;
-    let fence = dir::open(&parent, at.name())?;
+    let fence = inode::beneath(door.host, at)?.with_context(|| format!("{at} has gone"))?;
     let barred = fence::is_barred(&fence, at).context("the copy is not put in its place")?;
     inode::remove_attribute(&copy, RETURNING_MARK)?;
-    inode::exchange_for_immutable(&shelf, &name, &parent, at.name())?;
+    let exchange = || door.perform(&Request::Exchange { with: Shelf::Returning(generation) });
+    inode::without_immutable(&fence, exchange)?;
     let removed = if barred { dir::remove_file(&fence, BAR) } else { Ok(()) };
     removed
         .and_then(|()| dir::remove_dir(&shelf, &name))

@@ -12,7 +12,7 @@ use host::{
     selinux::{self, store},
     systemd,
 };
-use node::{InForce, authority::Authority};
+use node::{InForce, authority::Authority, layout::STATE};
 use policy::PolicyInput;
 use std::{io, os::fd::OwnedFd};
 use terms::{AbsPath, fail, named, require};
@@ -34,8 +34,9 @@ pub fn install<'a>(
     backing: Option<&Backing>,
 ) -> anyhow::Result<Installed> {
     let config = config.into();
-    // The service may not make its own directory.
+    // The service may not make its own directories.
     alone::make_labelled(host)?;
+    host.root.make_dir_durably(STATE, 0o700).with_context(|| format!("making {STATE}"))?;
     let module = policy::module(config);
     let module_changed = observe::in_force(host, &module)? != InForce::Right;
     if module_changed {

@@ -404,3 +404,35 @@ fn another_text_is_refused() {
         assert!(why.starts_with("the request has another form: it is of another version"), "{why}");
     }
 }
+
+/// Needs root, for a look beneath mounts.
+#[test]
+fn the_data_directory_is_exchanged_for_nothing_but_what_keeps_etcd_out() {
+    if std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap()) != 0 {
+        println!("not run: needs root");
+        return;
+    }
+    let node = Node::unit("hands-exchange");
+    let request = r#"{"exchange":{"with":{"retired":2}}}"#;
+    let (data, retired) = ("var/lib/etcd/member/snap/db", "var/lib/etcd-lun/retired/2");
+    assert_eq!(
+        node.asked(r#""make-data-dir""#).as_deref(),
+        Some("/var/lib: No such file or directory (os error 2)")
+    );
+    node.files.put(&format!("{retired}/member/snap/db"), "older");
+    assert_eq!(node.asked(r#""make-data-dir""#), None);
+    assert_eq!(node.asked(request), None);
+    assert_eq!(node.text(data).as_deref(), Some("older"));
+    // Now nothing keeps etcd out there.
+    assert_eq!(
+        node.asked(request).unwrap(),
+        "neither /var/lib/etcd nor /var/lib/etcd-lun/retired/2 holds only the file `member`, which keeps etcd out: neither is moved"
+    );
+    node.files.put(&format!("{retired}/member"), "");
+    node.mounted("8:16");
+    assert_eq!(node.asked(request).unwrap(), "/dev/sdx is mounted on /var/lib/etcd now");
+    node.files.put("proc/1/mountinfo", "");
+    assert_eq!(node.asked(request), None);
+    assert_eq!((node.text("var/lib/etcd/member").as_deref(), node.text(data)), (Some(""), None));
+    assert_eq!(node.text(&format!("{retired}/member/snap/db")).as_deref(), Some("older"));
+}

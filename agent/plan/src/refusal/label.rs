@@ -9,7 +9,7 @@ use serde::Serialize;
 pub enum LabelRefusal {
     /// The confined service could not exchange the data directory.
     #[error(
-        "{parent} is labelled {found}, and etcd-lun's SELinux module lets the service exchange directories only in a directory of type {wanted}, such as /var/lib: put etcd's data there, or label {parent} (`semanage fcontext --add --type {wanted} {parent}`, then `restorecon {parent}`)"
+        "{parent} is labelled {found}, and etcd-lun's SELinux module lets its services exchange directories only in a directory of type {wanted}, such as /var/lib: put etcd's data there, or label {parent} (`semanage fcontext --add --type {wanted} {parent}`, then `restorecon {parent}`)"
     )]
     OtherLabel {
         /// The directory that holds the data directory.

@@ -6,7 +6,7 @@ use host::{Host, Root, files::Files, transcript::NoTools};
 use std::{fs, path::PathBuf};
 
 /// A node whose data directory does not exist yet.
-pub(in crate::steps) struct Node {
+pub struct Node {
     pub files: Files,
     pub host: Host,
     pub at: AbsPath,
@@ -21,6 +21,7 @@ impl Node {
         }
         let files = Files::new(name);
         files.dir("var/lib");
+        files.put("proc/1/mountinfo", "");
         let host = Host::fixture(Root::new(&files.0), Box::new(NoTools)).unwrap();
         Some(Self { files, host, at: "/var/lib/etcd".parse().unwrap() })
     }
@@ -38,6 +39,14 @@ impl Node {
     }
 }
 
+/// The door of a run by hand.
+pub fn door<'a>(host: &'a Host, data_dir: &AbsPath) -> Door<'a> {
+    let runtime = config::Runtime::Systemd { unit: "etcd.service".into() };
+    let (requester, data_dir) = (hands::Requester::Person, data_dir.clone());
+    let direct = hands::Direct { requester, target: None, data_dir, mount_options: Vec::new(), runtime };
+    Door::to(host, requester, Box::new(direct))
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         if self.path("").exists() {
@@ -51,7 +60,7 @@ fn an_absent_directory_is_made_barred_and_then_fenced() {
     let Some(node) = Node::new("fence-absent") else { return };
     // Only what is barred is made immutable.
     assert!(make_immutable(&node.host, &node.at).is_err());
-    bar(&node.host, &node.at).unwrap();
+    bar(&door(&node.host, &node.at), &node.at).unwrap();
     assert!(node.path(BAR).is_file());
     assert!(!node.is_immutable());
     make_immutable(&node.host, &node.at).unwrap();
@@ -59,7 +68,7 @@ fn an_absent_directory_is_made_barred_and_then_fenced() {
     assert!(fs::write(node.path("db"), "").is_err(), "a fenced directory took a file");
     assert!(fs::remove_dir_all(node.path("")).is_err());
     // A run that was cut short does both again.
-    bar(&node.host, &node.at).unwrap();
+    bar(&door(&node.host, &node.at), &node.at).unwrap();
     make_immutable(&node.host, &node.at).unwrap();
     assert!(node.is_immutable() && node.path(BAR).is_file());
 }
@@ -71,7 +80,7 @@ fn an_empty_directory_is_no_fence() {
     let error = make_immutable(&node.host, &node.at).unwrap_err().to_string();
     assert!(error.contains("is empty: only a barred directory is fenced"), "{error}");
     assert!(!node.is_immutable());
-    bar(&node.host, &node.at).unwrap();
+    bar(&door(&node.host, &node.at), &node.at).unwrap();
     assert!(node.path(BAR).is_file());
 }
 
@@ -83,7 +92,7 @@ fn data_is_neither_barred_nor_fenced() {
         for name in names {
             node.files.put(&format!("var/lib/etcd/{name}"), "data");
         }
-        for found in [bar(&node.host, &node.at), make_immutable(&node.host, &node.at)] {
+        for found in [bar(&door(&node.host, &node.at), &node.at), make_immutable(&node.host, &node.at)] {
             let error = found.unwrap_err().to_string();
             assert!(error.contains("only an empty directory is fenced"), "{names:?}: {error}");
         }

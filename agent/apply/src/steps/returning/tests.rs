@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods)] // the fixture of a test
 
 use super::*;
-use crate::steps::fence::tests::Node;
+use crate::steps::fence::tests::{Node, door};
 use std::{
     fs,
     ops::Deref,
@@ -28,7 +28,7 @@ impl Fenced {
     fn new(name: &str) -> Option<Self> {
         let node = Node::new(name)?;
         node.files.dir("var/lib/etcd-lun");
-        fence::bar(&node.host, &node.at).unwrap();
+        fence::bar(&door(&node.host, &node.at), &node.at).unwrap();
         fence::make_immutable(&node.host, &node.at).unwrap();
         Some(Self(node))
     }
@@ -93,7 +93,7 @@ fn a_directory_of_somebody_else_is_not_taken() {
 #[test]
 fn the_copy_takes_the_place_of_the_fence() {
     let Some(node) = Fenced::new("returning-exchange").map(Fenced::with_copy) else { return };
-    return_on_node(&node.host, &node.at, GENERATION).unwrap();
+    return_on_node(&door(&node.host, &node.at), &node.at, GENERATION).unwrap();
     let data = node.path("var/lib/etcd");
     assert_eq!(fs::read_to_string(data.join("member/db")).unwrap(), "returned");
     fs::write(data.join("member/wal"), "etcd writes").unwrap();
@@ -108,7 +108,7 @@ fn data_in_the_place_of_the_fence_stays() {
     inode::set_immutable(inode::beneath(&node.host, &node.at).unwrap().unwrap(), false).unwrap();
     fs::remove_file(node.path("var/lib/etcd").join(BAR)).unwrap();
     node.files.put("var/lib/etcd/member/db", "newer");
-    assert!(return_on_node(&node.host, &node.at, GENERATION).is_err());
+    assert!(return_on_node(&door(&node.host, &node.at), &node.at, GENERATION).is_err());
     assert_eq!(fs::read_to_string(node.path("var/lib/etcd/member/db")).unwrap(), "newer");
     assert_eq!(fs::read_to_string(node.copy().join("member/db")).unwrap(), "returned");
     assert!(node.is_marked(&node.copy()));

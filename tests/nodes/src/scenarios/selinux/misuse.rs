@@ -12,7 +12,7 @@ use crate::node::Node;
 const ACTS: &[(&str, &str, [&str; 3])] = &[
     ("read /etc/shadow", "open(my $f, '<', '/etc/shadow')", ["read", "file", "shadow_t"]),
     ("write to /etc", "open(my $f, '>', '/etc/bed-misuse')", ["write", "dir", "etc_t"]),
-    ("write to /var/lib", "open(my $f, '>', '/var/lib/bed-misuse')", ["create", "file", "var_lib_t"]),
+    ("make a name in /var/lib", "mkdir('/var/lib/extensions')", ["write", "dir", "var_lib_t"]),
     (
         "write a unit",
         "open(my $f, '>', '/etc/systemd/system/bed.service')",
