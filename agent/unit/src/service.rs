@@ -208,7 +208,8 @@ mod tests {
             addresses: None,
         };
         let text = service(&plain).unwrap().text;
-        for absent in ["[Install]", "LoadCredential", "ExecStartPost", "IPAddress", "gate = ", "=@"] {
+        assert!(!text.replace("=@system-service", "").contains("=@"), "{text}");
+        for absent in ["[Install]", "LoadCredential", "ExecStartPost", "IPAddress", "gate = "] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
         assert!(text.contains("\nExecStart=/var/lib/etcd-lun/bin/etcd-lun apply --boot\n"), "{text}");
