@@ -4,7 +4,7 @@
 //! /sys/bus/scsi/devices/HOST:0:TARGET:LUN/{type,wwid,block/sdb}
 //! ```
 
-use super::{attribute, parse_sectors, printable};
+use super::{attribute, name, parse_sectors, printable};
 use crate::Host;
 use std::{fmt, io};
 use terms::{Bytes, LunAddress, Wwid};
@@ -74,7 +74,7 @@ fn lun(host: &Host, name: &str, address: LunAddress) -> io::Result<ShownLun> {
     };
     Ok(ShownLun {
         address,
-        wwid: text(&format!("{dir}/wwid"))?.and_then(|wwid| wwid.parse().ok()),
+        wwid: name::of_scsi(host, &dir)?.and_then(|wwid| wwid.parse().ok()),
         disk,
         size,
         is_disk: text(&format!("{dir}/type"))?.as_deref() == Some("0"),

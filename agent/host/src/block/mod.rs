@@ -8,6 +8,7 @@ mod blkid;
 pub mod content;
 mod luns;
 mod medium;
+mod name;
 mod places;
 #[cfg(test)]
 mod tests;
@@ -92,7 +93,7 @@ pub fn disk(host: &Host, name: &str) -> io::Result<Option<Disk>> {
     let dm_uuid = text("dm/uuid")?;
     let wwid = match dm_uuid.as_deref().map(|uuid| uuid.strip_prefix(MULTIPATH)) {
         Some(multipath) => multipath.map(str::to_owned),
-        None => text("device/wwid")?.or(text("wwid")?),
+        None => name::of_scsi(host, &format!("{dir}/device"))?.or(text("wwid")?),
     };
     let sequence = text("diskseq")?;
     let own_serial = text("serial")?;
