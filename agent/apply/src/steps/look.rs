@@ -1,6 +1,7 @@
 //! What a session shows: the LUN, or which others.
 
 use anyhow::Context as _;
+use config::Iscsi;
 use hands::{Door, Request};
 use host::iscsi;
 use locate::Shown;
@@ -54,6 +55,17 @@ fn look_at(door: &Door<'_>, step: &AttachLun, session: &Session) -> anyhow::Resu
     let is_still_up = |now: &Session| now.sid == session.sid && now.is_logged_in();
     let sessions = iscsi::sessions_of(host, &step.target)?;
     Ok(if sessions.iter().any(is_still_up) { Found::Absent(shown.list()) } else { Found::NotAsked })
+}
+
+/// Tells the kernel to forget what another program's rescan of all sessions has made known over ours.
+pub fn forget_rescanned(door: &Door<'_>, iscsi: &Iscsi) -> anyhow::Result<()> {
+    for session in iscsi::sessions_of(door.host, &iscsi.target.iqn)? {
+        let shown = Shown::on(door.host, &session)?;
+        if let Some(ours) = shown.chosen(&iscsi.lun)? {
+            forget_others(door, &session, &shown, Some(ours.address))?;
+        }
+    }
+    Ok(())
 }
 
 /// Tells the kernel to forget all LUNs of a session but this one, unless somebody uses one.

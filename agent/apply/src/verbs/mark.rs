@@ -1,6 +1,12 @@
 //! Advancing the LUN's use counter while etcd runs on it.
 
-use crate::{alone, context::Run, outcome::Failure, steps::stamp, watcher::Silent};
+use crate::{
+    alone,
+    context::Run,
+    outcome::Failure,
+    steps::{look, stamp},
+    watcher::Silent,
+};
 use anyhow::Context as _;
 use config::Config;
 use hands::Door;
@@ -60,6 +66,10 @@ pub fn mark(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Mar
             return Err(refusal.into());
         }
     };
+    if let Some(iscsi) = config.backing.iscsi() {
+        let forgotten = look::forget_rescanned(door, iscsi);
+        forgotten.unwrap_or_else(|error| tracing::warn!("LUNs that are not ours stay attached: {error:#}"));
+    }
     stamp::announce(&mut run, &step).context("in step mark")?;
     drop(alone);
     stamp::mark_lun(&mut run, &step).context("in step mark")?;

@@ -245,6 +245,16 @@ fn timer(stage: &mut Stage) -> Result<()> {
     if lines.lines().any(|check| !["fence", "iowait"].contains(&check)) {
         bail!("the service reports more than the changes: {lines}");
     }
+    // A driver's rescan of all sessions makes the LUNs of other nodes known over etcd's.
+    crate::target::blank(&stage.lun_file(2), 64 << 20)?;
+    stage.target.map(crate::target::Lun::new(2, stage.lun_file(2)))?;
+    let disks = "udevadm settle; lsblk --nodeps --noheadings --output NAME";
+    let before = stage.node.ok(disks)?;
+    let rescanned = stage.node.ok(&format!("iscsiadm --mode session --rescan >/dev/null; {disks}"))?;
+    let after = stage.node.ok(&format!("systemctl start etcd-lun-health.service; {disks}"))?;
+    if rescanned == before || after != before {
+        bail!("before a rescan, after it, and after the service: {before} / {rescanned} / {after}");
+    }
     Ok(())
 }
 
