@@ -18,7 +18,8 @@ ACCEPTED = [
     (
         "content",
         "rkhunter_var_lib_t rpm_script_tmp_t sosreport_tmp_t",
-        "Append to files of rkhunter, and to temporary files of sosreport and of the scripts in rpm packages.",
+        "Append to files of rkhunter, and to temporary files of sosreport and of the scripts in rpm packages. The helper may"
+        " read some of them, and opens none.",
         "Red Hat's policy allows it to every domain. A module cannot take it away.",
     ),
     (
@@ -61,6 +62,12 @@ ACCEPTED = [
         "setrans_t systemd_resolved_t systemd_nsresourced_t spc_t unconfined_service_t",
         "Connect to the socket.",
         "The system's policy allows it to every domain. A module cannot take it away.",
+    ),
+    (
+        "bus",
+        "devicekit_power_t systemd_resolved_t vmtools_unconfined_t",
+        "Nothing. Such a message goes over the bus, to which the domain cannot connect.",
+        "Red Hat's policy allows it to every domain. A module cannot take it away.",
     ),
     ("in", "init_t", "Nothing.", "PID 1 starts the program in its domain."),
     (
@@ -105,6 +112,7 @@ KINDS = {
     "content": "writes what others read",
     "kernel": "writes to the kernel",
     "socket": "connects to",
+    "bus": "sends messages to",
     "in": "ways in",
     "out": "ways out",
     "mount": "mounts",
@@ -115,6 +123,11 @@ KINDS = {
 def reasons(policy):
     """The accepted ways: kind and type. Aliases are replaced by the names that this policy has."""
     return {(kind, policy.real(name) or name) for kind, names, _, _ in ACCEPTED for name in names.split()}
+
+
+def types(kind):
+    """The types of the accepted ways of one kind."""
+    return {name for of, names, _, _ in ACCEPTED if of == kind for name in names.split()}
 
 
 def page():

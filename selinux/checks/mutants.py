@@ -45,6 +45,7 @@ TOGETHER = [
     ("portals with a secret", "(allow etcd_lun_portals_t etcd_lun_conf_t (file (open read)))", "never: files of ours for who asks portals", "etcd_lun_conf_t"),
     ("portals with the LUN", "(allow etcd_lun_portals_t etcd_lun_device_t (blk_file (open read)))", "never: a disk for who asks portals", "etcd_lun_device_t"),
     ("portals with sessions", "(optional x54 (allow etcd_lun_portals_t iscsid_t (unix_stream_socket (connectto))))", "never: a session of iscsid's", "iscsid_t"),
+    ("portals on the bus", "(optional x55 (allow etcd_lun_portals_t system_dbusd_t (unix_stream_socket (connectto))))", "never: a session of iscsid's", "system_dbusd_t"),
     ("a debugger", "(optional x12 (allow etcd_lun_t init_t (process (ptrace))))", "never: ptrace of another domain", "init_t"),
     ("another entry point", "(optional x13 (allow etcd_lun_t bin_t (file (entrypoint))))", "never: another entry point", "bin_t"),
     ("relabels from another type", "(optional x14 (allow etcd_lun_t etc_t (file (relabelfrom))))", "never: relabelling a file", "etc_t"),
@@ -98,6 +99,7 @@ UNLINKABLE = {
     "a right that no policy has": "(allow etcd_lun_t self (file (no_such_right)))",
 }
 OUTSIDE = "(allow etcd_lun_t iscsid_t (fd (use)))"
+
 
 # Ways that every policy has, one or two of each kind. The check must name each of them if the list of accepted ways lacks
 # it. The socket of setrans_t is one that the system's policy opens to every domain, and the module has no rule for it.

@@ -2,7 +2,7 @@
 
 import re
 
-from . import module, ways
+from . import accepted, module, ways
 from .needs import DOMAIN, HANDS, NEEDS, PORTALS
 
 WRITE = set("write append create unlink rename link setattr add_name remove_name rmdir reparent".split())
@@ -173,7 +173,9 @@ def of_hands(policy, own):
     # The record says which LUN may be mounted. Behind every other file could be whatever the asking side has made up.
     written = policy.targets(DOMAIN, "file", {"write", "append"}) & policy.targets(DOMAIN, "file", {"open"})
     read = on("file", "read") & on("file", "open") & written
-    yield "never: hands that read what the asking side writes", beyond(policy, read - ways.in_kernel(policy), {"etcd_lun_var_lib_t", DOMAIN})
+    yield "never: hands that read what the asking side writes", beyond(
+        policy, read - ways.in_kernel(policy), {"etcd_lun_var_lib_t", DOMAIN}, accepted.types("content") - own
+    )
     yield "never: hands that anyone else than PID 1 can start", beyond(
         policy, policy.sources(HANDS, "process", {"transition", "dyntransition"}), {"init_t", HANDS, "unconfined_t", "spc_t"}
     )
@@ -191,8 +193,11 @@ def of_portals(policy, own):
     for class_ in ["file", "dir", "chr_file"]:
         yield f"never: another ioctl on a {class_} for who asks portals", other_ioctls(policy, PORTALS, class_)
     yield "never: another port for who asks portals", beyond(policy, on("tcp_socket", "name_connect"), PORTS)
-    yield "never: a unit or the bus for who asks portals", on("service", "start", "stop", "reload") | on("dbus", "send_msg")
-    yield "never: a session of iscsid's for who asks portals", on("unix_stream_socket", "connectto") & {"iscsid_t", HANDS, DOMAIN}
+    yield "never: a unit or a message over the bus for who asks portals", on("service", "start", "stop", "reload") | beyond(
+        policy, on("dbus", "send_msg"), accepted.types("bus")
+    )
+    others = {policy.real(name) or name for name in ("iscsid_t", "system_dbusd_t", HANDS, DOMAIN)}
+    yield "never: a session of iscsid's, the bus or the helper for who asks portals", on("unix_stream_socket", "connectto") & others
     yield "never: a mount for who asks portals", on("filesystem", "mount", "remount") | on("dir", "mounton")
     yield "never: who asks portals is started by another", beyond(
         policy, policy.sources(PORTALS, "process", {"transition", "dyntransition"}), {"init_t", PORTALS, "unconfined_t", "spc_t"}
@@ -207,7 +212,6 @@ def of_system(policy):
     yield "never: loading a kernel module", on("system", "module_load")
     yield "never: another request to the kernel", may(DOMAIN, "kernel_t", "system") - {"syslog_read", "module_request"}
     yield "never: a question or a command to PID 1 itself", may(DOMAIN, "init_t", "system")
-    yield "never: a message over the bus", on("dbus", "send_msg", "acquire_svc")
     yield "never: starting a unit", on("service", "start", "reload")
     yield "never: stopping or enabling a unit", on("service", "stop", "enable", "disable")
     yield "never: a connection over TCP", on("tcp_socket", "name_connect") | (may(DOMAIN, DOMAIN, "tcp_socket") & {"create", "connect"})

@@ -29,6 +29,7 @@ LINES = {
     "content": "never: a file that it writes and another domain reads or runs",
     "kernel": "never: a file of the kernel that it can write",
     "socket": "never: another domain's socket",
+    "bus": "never: a message over the bus",
     "in": "never: another way into the domain",
     "out": "never: another way out of the domain",
     "unit": "never: a right to a unit",
@@ -58,6 +59,7 @@ def found(policy, text):
         ("content", contents(policy, own)),
         ("kernel", kernel(policy)),
         ("socket", sockets(policy)),
+        ("bus", buses(policy)),
         ("in", entries(policy)),
         ("out", exits(policy)),
         ("unit", units(policy)),
@@ -140,6 +142,11 @@ def sockets(policy):
         for type_ in on(policy, class_, permission) - {DOMAIN}:
             add(ways, type_, permission)
     return ways
+
+
+def buses(policy):
+    """Programs on the bus to which the domain can send messages, if it can connect to the bus."""
+    return {type_: {"dbus"} for type_ in on(policy, "dbus", "send_msg", "acquire_svc")}
 
 
 def entries(policy):
