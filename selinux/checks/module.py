@@ -53,26 +53,6 @@ def label(text, path):
     return max(found)[2] if found else None
 
 
-def foreign_outside_optional(text):
-    """Names outside `optional` of types and attributes that the module does not declare. Each could make a link fail."""
-    known, found = own(text) | {"self", "all", "object_r", "system_r"}, set()
-    for form in forms(text):
-        names = {
-            "typeattributeset": lambda form: flat(form[1:]),
-            "roletype": lambda form: form[1:],
-            "allow": lambda form: form[1:3],
-            "dontaudit": lambda form: form[1:3],
-            "typetransition": lambda form: [form[1], form[2], form[-1]],
-        }.get(form[0], lambda form: [])
-        found |= set(names(form)) - known
-    return sorted(found)
-
-
-def flat(form):
-    """All words in nested lists."""
-    return [word for part in form for word in (flat(part) if isinstance(part, list) else [part])]
-
-
 def sections(text):
     """The names of the module's sections. Each section begins with a line `;; name`."""
     return re.findall(r"^;; ([a-z0-9-]+)$", text, re.M)

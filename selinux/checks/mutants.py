@@ -98,8 +98,12 @@ UNLINKABLE = {
     "a name that no policy has": "(allow etcd_lun_t no_such_type_t (fd (use)))",
     "a right that no policy has": "(allow etcd_lun_t self (file (no_such_right)))",
 }
-OUTSIDE = "(allow etcd_lun_t iscsid_t (fd (use)))"
-
+# These link, and would not if the policy lost a name.
+OUTSIDE = {
+    "a type outside optional": "(allow etcd_lun_t iscsid_t (fd (use)))",
+    "an attribute outside optional": "(typeattributeset domain (etcd_lun_t))",
+    "a permission outside optional": "(allow etcd_lun_t self (system (status)))",
+}
 
 # Ways that every policy has, one or two of each kind. The check must name each of them if the list of accepted ways lacks
 # it. The socket of setrans_t is one that the system's policy opens to every domain, and the module has no rule for it.
