@@ -134,7 +134,7 @@ pub(super) enum Selinux {
     Install,
     /// Show whether SELinux enforces, which module is in force, and which files have other labels
     Status(OutputFormat),
-    /// Remove the policy module, and relabel the files without it
+    /// Remove the policy module, and relabel the files without it; while etcd's data is on the LUN, from the policy store only
     Remove,
 }
 

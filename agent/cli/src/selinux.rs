@@ -111,11 +111,16 @@ pub(super) fn remove(file: Option<&Path>) -> Result<(), Exit> {
         return Ok(());
     }
     let removed = confine::remove(&host, &config)?;
-    print_out(if removed.module_changed {
-        "The policy module is removed."
-    } else {
-        "etcd-lun's policy module is not installed."
+    print_out(match (removed.was_in_store, removed.stays) {
+        (true, false) => "The policy module is removed.",
+        (true, true) => "The policy module is out of the policy store, and in force until the next boot.",
+        (false, _) => "etcd-lun's policy module is not in the policy store.",
     });
+    if removed.stays {
+        print_err(
+            "warning: etcd's data is on the LUN: the next boot installs the module again, and if it cannot, etcd stays down (`systemctl status etcd-lun-selinux`)",
+        );
+    }
     for line in removed.relabelled {
         print_out(&line);
     }

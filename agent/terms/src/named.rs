@@ -55,7 +55,6 @@ names! {
     ToolFailed "tool-failed"
     SystemdFailed "systemd-failed"
     PolicyNotInstalled "policy-not-installed"
-    PolicyInUse "policy-in-use"
     HandsRefused "hands-refused"
     BenchPlace "bench-place"
     // The way to the LUN.

@@ -15,9 +15,9 @@ use host::{
 use node::{InForce, authority::Authority, layout::STATE};
 use policy::PolicyInput;
 use std::{io, os::fd::OwnedFd};
-use terms::{AbsPath, fail, named, require};
+use terms::{AbsPath, named, require};
 
-/// The result of an installation or a removal.
+/// The result of an installation.
 #[derive(Debug)]
 pub struct Installed {
     /// True if the policy in force has changed.
@@ -79,22 +79,31 @@ fn label_disk(host: &Host, device: &Device) -> io::Result<Vec<String>> {
     Ok(relabelled)
 }
 
-/// Removes the module from the store, if it is in force, and gives all files their ordinary labels again. An error while etcd's data
-/// is on the LUN: it is mounted with the module's label, which nobody could use or mount then.
-pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
-    let record = looks::record(host)?;
-    let on_lun = record.is_some_and(|record| record.authority == Authority::Lun);
-    if on_lun && config.lun.data_label() == policy::DATA_LABEL {
-        fail!(
-            PolicyInUse,
-            "etcd's data is on the LUN, which is mounted with a label that only the policy module defines, so the module stays: run `etcd-lun rollback` first"
-        );
+/// The result of a removal.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// True if the store had the module.
+    pub was_in_store: bool,
+    /// True if the policy in force keeps the module until the next boot.
+    pub stays: bool,
+    /// The files that got another label, a line for each.
+    pub relabelled: Vec<String>,
+}
+
+/// Removes the module from the store and from the policy in force, and gives all files their ordinary labels again. While etcd's data
+/// is on the LUN, only from the store: the LUN is mounted with the module's label, and the services have the module's domains. So
+/// these last until the next boot, which installs the module again if it links.
+pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Removed> {
+    let stays = looks::record(host)?.is_some_and(|record| record.authority == Authority::Lun);
+    let was_in_store = store::remove(host, policy::MODULE, !stays)
+        .map_err(why_not)
+        .context("taking the policy module out of the policy store")?;
+    if stays {
+        return Ok(Removed { was_in_store, stays, relabelled: Vec::new() });
     }
-    let module_changed = observe::in_force(host, &policy::module(config))? != InForce::Absent;
-    if module_changed {
-        store::remove(host, policy::MODULE, policy::PRIORITY)
-            .map_err(why_not)
-            .context("taking the policy module out of the policy store")?;
+    // An earlier removal has left the module in force, because the data was on the LUN then.
+    if !was_in_store && observe::in_force(host, &policy::module(config))? != InForce::Absent {
+        store::load(host).context("loading the policy without the module")?;
     }
     let mut relabelled = relabel(host, config.into())?;
     if relabelled.iter().any(|line| line.contains("/etc/systemd/system/")) {
@@ -109,7 +118,7 @@ pub fn remove(host: &Host, config: &Config) -> anyhow::Result<Installed> {
             relabelled.extend(selinux::label_below(host, dir, &label)?);
         }
     }
-    Ok(Installed { module_changed, relabelled })
+    Ok(Removed { was_in_store, stays, relabelled })
 }
 
 /// Adds the cure to semodule's error where the policy store is read-only, as on an image-based system.
@@ -177,4 +186,65 @@ pub fn local_rules(host: &Host, data_dir: &AbsPath) -> anyhow::Result<Vec<String
     let ours = policy::type_of(policy::DATA_LABEL).ok_or_else(|| anyhow!("no type"))?;
     let about = |line: &&str| policy::is_rule_about(line, data_dir) && !line.contains(ours);
     Ok(text.lines().filter(about).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Source;
+    use host::{Root, files::Files, transcript::Transcript};
+    use node::authority::Record;
+    use terms::{FsUuid, Nonce};
+
+    const CONFIG: &str = "[device]\npath = \"/dev/disk/by-id/virtio-etcd0\"\n[etcd]\nruntime = \"systemd\"\n[[node]]\nhostname = \"m\"\n";
+    const LIST: &str = "semodule --list-modules=full";
+    const FROM_STORE: &str = "semodule --noreload --priority 350 --remove etcd_lun";
+    const REMOVE: &str = "semodule --priority 350 --remove etcd_lun";
+    const LOAD: &str = "semodule --reload";
+    const THERE: &str = "350 etcd_lun        cil         \n100 base            pp          \n";
+    const GONE: &str = "100 base            pp          \n";
+
+    fn removed(listed: &str, on_lun: bool) -> (Removed, Vec<String>) {
+        let files = Files::new("confine");
+        let at = "/var/lib/etcd";
+        let (uuid, nonce) = (FsUuid([5; 16]), Nonce([1; 16]));
+        let wwid = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4".parse().unwrap();
+        let begun = Record::begin(1, uuid, wwid, at.parse().unwrap(), nonce);
+        let record = if on_lun { begun.commit(None) } else { begun };
+        files.put(node::layout::RECORD.trim_start_matches('/'), &record.to_text().unwrap());
+        files.put("sys/fs/selinux/context", "");
+        files.process(1, "");
+        let source = Source { path: "config.toml".into(), text: CONFIG.into() };
+        let config = Config::load(&[source], "0123456789abcdef0123456789abcdef", "m").unwrap();
+        let restorecon = format!("restorecon -Riv {} {at}", policy::labelled(&config).join(" "));
+        let done = "Relabeled /etc/etcd-lun from u:object_r:a_t:s0 to u:object_r:b_t:s0\n";
+        let runs = Transcript::default()
+            .on(LIST, 0, listed, "")
+            .on(FROM_STORE, 0, "", "")
+            .on(REMOVE, 0, "", "")
+            .on(LOAD, 0, "", "")
+            .on(&restorecon, 0, done, "");
+        let calls = runs.calls();
+        let host = Host::fixture(Root::new(&files.0), Box::new(runs)).unwrap();
+        (remove(&host, &config).unwrap(), calls.take())
+    }
+
+    /// The LUN stays mounted with the module's label, and the services run in its domains.
+    #[test]
+    fn the_policy_in_force_keeps_what_the_mounted_lun_needs() {
+        let stays = |was_in_store| Removed { was_in_store, stays: true, relabelled: Vec::new() };
+        let calls = |lines: &[&str]| lines.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(removed(THERE, true), (stays(true), calls(&[LIST, FROM_STORE])));
+        assert_eq!(removed(GONE, true), (stays(false), calls(&[LIST])));
+    }
+
+    #[test]
+    fn the_policy_in_force_loses_the_module_otherwise() {
+        for (listed, second) in [(THERE, REMOVE), (GONE, LOAD)] {
+            let (done, calls) = removed(listed, false);
+            assert_eq!((done.was_in_store, done.stays, done.relabelled.len()), (listed == THERE, false, 1));
+            assert_eq!((calls[0].as_str(), calls[1].as_str()), (LIST, second));
+            assert!(calls[2].starts_with("restorecon "), "{calls:?}");
+        }
+    }
 }

@@ -70,10 +70,26 @@ fn install_from(host: &Host, dir: &str, module: &str, text: &str, priority: u32)
     }
 }
 
-/// Removes a module from the store, and loads the new policy.
-pub fn remove(host: &Host, module: &str, priority: u32) -> Result<(), ExecError> {
-    let priority = priority.to_string();
-    semodule(host, ["--priority", &priority, "--remove", module])
+/// Removes a module from the store, at each priority that it has there, and loads the new policy if `load` is true. Returns false if
+/// the store has no such module.
+pub fn remove(host: &Host, module: &str, load: bool) -> Result<bool, ExecError> {
+    let what = Invocation::new(Tool::Semodule, ["--list-modules=full"]);
+    let listed = host.run(&what)?.success(&what)?.stdout;
+    // A line is `350 etcd_lun cil`.
+    let words = listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let found =
+        words.filter(|words| words.get(1) == Some(&module)).filter_map(|words| words.first().copied());
+    let removals: Vec<_> = found.flat_map(|priority| ["--priority", priority, "--remove", module]).collect();
+    if removals.is_empty() {
+        return Ok(false);
+    }
+    semodule(host, (!load).then_some("--noreload").into_iter().chain(removals))?;
+    Ok(true)
+}
+
+/// Loads the store's policy into the kernel.
+pub fn load(host: &Host) -> Result<(), ExecError> {
+    semodule(host, ["--reload"])
 }
 
 fn semodule<'a>(host: &Host, args: impl IntoIterator<Item = &'a str>) -> Result<(), ExecError> {
@@ -104,19 +120,31 @@ mod tests {
         transcript::{NoTools, Transcript},
     };
 
+    const LIST: &str = "semodule --list-modules=full";
+
     #[test]
     fn command_lines_and_answers() {
         let would = "Would relabel /a from u:r:x_t:s0 to u:r:y_t:s0";
-        let runs = Transcript::default().on("semodule --priority 350 --remove etcd_lun", 1, "", "no").on(
-            "restorecon -Rivn /a /b",
-            0,
-            &format!("{would}\n\n"),
-            "",
-        );
+        let runs = Transcript::default()
+            .on(LIST, 0, "350 etcd_lun        cil         \n", "")
+            .on("semodule --priority 350 --remove etcd_lun", 1, "", "no")
+            .on("restorecon -Rivn /a /b", 0, &format!("{would}\n\n"), "");
         let host = Host::fixture(Root::new("/nowhere"), Box::new(runs)).unwrap();
-        assert!(remove(&host, "etcd_lun", 350).unwrap_err().to_string().contains("exited with 1: no"));
+        assert!(remove(&host, "etcd_lun", true).unwrap_err().to_string().contains("exited with 1: no"));
         let lines = relabel(&host, ["/a", "/b"], true).unwrap();
         assert_eq!(lines, [would]);
+    }
+
+    #[test]
+    fn a_replacement_is_removed_too() {
+        const REMOVE: &str =
+            "semodule --noreload --priority 400 --remove etcd_lun --priority 350 --remove etcd_lun";
+        let removed = |listed| {
+            let runs = Transcript::default().on(LIST, 0, listed, "").on(REMOVE, 0, "", "");
+            remove(&Host::fixture(Root::new("/nowhere"), Box::new(runs)).unwrap(), "etcd_lun", false).unwrap()
+        };
+        assert!(removed("400 etcd_lun cil\n400 etcd_lun_more pp disabled\n350 etcd_lun cil\n100 base pp\n"));
+        assert!(!removed("400 etcd_lun_more cil\n100 base pp\n"));
     }
 
     #[test]

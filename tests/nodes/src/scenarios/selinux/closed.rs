@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::super::{check, failed, is_said};
+use super::super::{failed, is_said};
 use crate::node::Node;
 use crate::stage::Stage;
 
@@ -43,12 +43,18 @@ fn fails(node: &Node, code: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the module stays while etcd's data is on the LUN. Afterwards the store has no module, the kernel no type of it, and
-/// the disk no label of it. etcd must keep running.
+/// While etcd's data is on the LUN, only the store loses the module. After a rollback the store has no module, the kernel no type of
+/// it, and the disk no label of it. etcd must keep running.
 pub(super) fn removed(stage: &Stage) -> Result<()> {
     let node = &stage.node;
-    // Nobody could use or mount the LUN then.
-    check(&stage.agent("selinux remove")?, failed("policy-in-use", &["etcd-lun rollback"]))?;
+    for _ in 0..2 {
+        let kept = node.run_within("etcd-lun selinux remove", crate::scene::LIMIT)?;
+        if kept.code != 0 || !kept.stderr.contains("the next boot installs the module again") {
+            bail!("`etcd-lun selinux remove` with the data on the LUN: {kept}");
+        }
+    }
+    node.ok("! semodule --list=full | grep etcd_lun && seinfo --type | grep -q etcd_lun_data_t")?;
+    node.ok("systemctl start etcd-lun-health.service && etcdctl put /without/module yes")?;
     stage.is_on_lun()?;
     let back = node.run_within("etcd-lun rollback", crate::scene::LIMIT)?;
     if back.code != 0 {
