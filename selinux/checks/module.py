@@ -53,6 +53,14 @@ def label(text, path):
     return max(found)[2] if found else None
 
 
+def shared(text, contexts):
+    """Expressions of the module's rules for files that the system's policy has too. With two labels for one expression libsepol
+    3.8 does not link, and says so; 3.4 takes one of them."""
+    lines = [line.split() for line in contexts.splitlines() if line.strip()]
+    system = {words[0] for words in lines if not own(text) & set(words[-1].split(":"))}
+    return {path for path, _ in labels(text)} & system
+
+
 def sections(text):
     """The names of the module's sections. Each section begins with a line `;; name`."""
     return re.findall(r"^;; ([a-z0-9-]+)$", text, re.M)

@@ -98,6 +98,7 @@ UNLINKABLE = {
     "a name that no policy has": "(allow etcd_lun_t no_such_type_t (fd (use)))",
     "a right that no policy has": "(allow etcd_lun_t self (file (no_such_right)))",
 }
+SHARED = '\n(filecon "/etc/.*" any (system_u object_r etcd_lun_conf_t ((s0) (s0))))'
 # These link, and would not if the policy lost a name.
 OUTSIDE = {
     "a type outside optional": "(allow etcd_lun_t iscsid_t (fd (use)))",
