@@ -9,7 +9,7 @@ use super::{
     secrets,
     show_config::{self, Files, Skipped},
 };
-use config::{Config, ConfigError, EXAMPLE, FRAGMENTS, NodeRow, Pool, SecretSource, Source, Target};
+use config::{Config, ConfigError, EXAMPLE, FRAGMENTS, Iscsi, NodeRow, Pool, SecretSource, Source};
 use host::{Host, iscsi};
 use node::Identity;
 use schemars::JsonSchema;
@@ -145,8 +145,10 @@ fn open_to_others(host: &Host, path: &Path) -> Option<String> {
 /// Warnings of all such files.
 fn readable_by_others(host: &Host, pool: &Pool, sources: &[Source]) -> Vec<String> {
     let mut found = Vec::new();
-    for (table, chap) in pool.storage.target().into_iter().flat_map(Target::chaps) {
-        for secret in chap.secrets() {
+    for target in pool.storage.targets() {
+        for (table, secret) in
+            target.chaps().flat_map(|(table, chap)| chap.secrets().map(move |one| (table, one)))
+        {
             let (files, has): (Vec<&str>, _) = match secret {
                 SecretSource::File(path) => (vec![path.as_str()], ""),
                 SecretSource::Inline(secret) => {
@@ -156,7 +158,8 @@ fn readable_by_others(host: &Host, pool: &Pool, sources: &[Source]) -> Vec<Strin
                 SecretSource::Credential(_) => continue,
             };
             found.extend(files.into_iter().filter_map(|path| {
-                Some(format!("`{table}`: {path} {has}{}", open_to_others(host, Path::new(path))?))
+                let table = target.key(table);
+                Some(format!("{table}: {path} {has}{}", open_to_others(host, Path::new(path))?))
             }));
         }
     }
@@ -179,18 +182,19 @@ fn shared_target(host: &Host, config: &Config) -> Option<String> {
 /// Reads this node's secrets, which must be valid. Warnings of those that are too short.
 fn short_secrets(host: &Host, config: &Config) -> Result<Vec<String>, ConfigError> {
     let found = observe::secrets::load(host, config, credentials().as_deref())?;
+    let Some(Iscsi { target, .. }) = config.backing.iscsi() else { return Ok(Vec::new()) };
     let all = [("target.chap", &found.session), ("target.discovery_chap", &found.discovery)];
     let short = all.into_iter().filter(|(_, chap)| chap.as_ref().is_some_and(secrets::is_short));
-    Ok(short.map(|(table, _)| SecretSource::short(table)).collect())
+    Ok(short.map(|(table, _)| SecretSource::short(&target.key(table))).collect())
 }
 
 /// Judges the secrets that can be known here as `render` does: those in the config, and those of the files in this directory.
 /// Warnings of those that are too short, or that others can read.
 fn given_secrets(host: &Host, pool: &Pool, from: Option<&Path>) -> Result<Vec<String>, Exit> {
-    let Some(target) = pool.storage.target() else { return Ok(Vec::new()) };
-    let Some(from) = from else { return Ok(secrets::judge(target, &Vec::new())?) };
-    let files = secrets::read(host, target, Some(from), "put it there under this name")?;
-    let mut warnings = secrets::judge(target, &files)?;
+    let targets = pool.storage.targets();
+    let Some(from) = from else { return Ok(secrets::judge(targets, &Vec::new())?) };
+    let files = secrets::read(host, targets, Some(from), "put it there under this name")?;
+    let mut warnings = secrets::judge(targets, &files)?;
     for (path, _) in &files {
         let found = secrets::place(path, Some(from))?;
         warnings.extend(open_to_others(host, &found).map(|said| format!("{} {said}", found.display())));

@@ -371,13 +371,14 @@ fn program(host: &Host, path: &Path) -> Result<Program, Exit> {
 
 /// The files of secrets with their texts, none if they are left out, and what a person must know of the secrets.
 fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<(secrets::Files, Vec<String>), Exit> {
-    let Some(target) = pool.storage.target() else { return Ok(Default::default()) };
-    let inline = target.secrets().any(|secret| matches!(secret, SecretSource::Inline(_)));
-    let mut notes: Vec<_> = target
-        .secrets()
-        .filter_map(|secret| match secret {
+    let targets = pool.storage.targets();
+    let secrets = || targets.iter().flat_map(|one| one.secrets().map(|secret| (&one.name, secret)));
+    let inline = secrets().any(|(_, secret)| matches!(secret, SecretSource::Inline(_)));
+    let mut notes: Vec<_> = secrets()
+        .filter_map(|(target, secret)| match secret {
             SecretSource::Credential(name) => Some(format!(
-                "each node needs the credential {name}: on the node, `{}` (rollout.md, \"Bring the secret to the nodes\")",
+                "each node{} needs the credential {name}: on the node, `{}` (rollout.md, \"Bring the secret to the nodes\")",
+                target.as_ref().map(|target| format!(" with `target = \"{target}\"`")).unwrap_or_default(),
                 credential::encrypt(name)
             )),
             SecretSource::Inline(_) | SecretSource::File(_) => None,
@@ -389,15 +390,15 @@ fn secret_files(host: &Host, pool: &Pool, options: &Options) -> Result<(secrets:
                 "the config itself holds a `password`, which the object would hold too: set `credential` or `password_file` instead, or deliver the secret with --secrets-from DIR".into(),
             ));
         }
-        notes.extend(delivery::secret_files(target).iter().map(|path| {
+        notes.extend(delivery::secret_files(targets).iter().map(|path| {
             format!(
                 "{path} is left out: bring it to every node in another way, with mode 0600, or deliver it with --secrets-from DIR"
             )
         }));
         return Ok((Vec::new(), notes));
     };
-    let files = secrets::read(host, target, Some(from), "name its directory with --secrets-from")?;
-    secrets::judge(target, &files)?;
+    let files = secrets::read(host, targets, Some(from), "name its directory with --secrets-from")?;
+    secrets::judge(targets, &files)?;
     if inline || !files.is_empty() {
         notes.push(
             "the object holds the secret in plain text: in the cluster's API, in etcd, and on each node in /etc/machine-config-daemon/currentconfig, where every confined process of root can read it (files.md)".into(),

@@ -21,6 +21,9 @@ pub(super) struct TargetOptions {
     /// Keep the LUNs on block devices; you name them when you run the script
     #[arg(long)]
     backstore_block: bool,
+    /// The target of this machine, if the config has several
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
     /// A node whose entry is a pattern; may be given several times, or with several names in it
     #[arg(long, value_name = "NAME")]
     node: Vec<String>,
@@ -48,11 +51,25 @@ pub(super) fn target(file: Option<&Path>, options: &TargetOptions) -> Result<(),
         let known = pool.rows()?.into_iter().map(|row| row.name).collect();
         return Err(ConfigError::NoSuchNode { asked: name.clone(), known }.into());
     }
-    let Nodes::Iscsi { target, nodes } = pool.nodes_named(&names)? else {
+    let Nodes::Iscsi(mut nodes) = pool.nodes_named(&names)? else {
         return Err(Exit::Usage(
             "render target: the config has a [device] and no [target], so there is no target to set up: attach a disk to each node instead".into(),
         ));
     };
+    let targets = pool.storage.targets();
+    let target = match (&options.target, targets) {
+        (None, [only]) => Some(only),
+        (name, all) => all.iter().find(|one| name.is_some() && one.name == *name),
+    };
+    let Some(target) = target else {
+        let known: Vec<_> =
+            targets.iter().map(|one| one.name.as_deref().unwrap_or("one without a name")).collect();
+        return Err(Exit::Usage(format!(
+            "render target: the script sets up one target: name it with --target; the config has {}",
+            known.join(", ")
+        )));
+    };
+    nodes.retain(|node| node.target == *target);
     let script = delivery::target(target, &nodes, pool.lun.min_size, &backstores);
     print_document(&script.map_err(|error| Exit::Usage(error.to_string()))?)
 }

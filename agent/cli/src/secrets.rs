@@ -13,9 +13,9 @@ pub(super) type Files = Vec<(AbsPath, String)>;
 
 /// Reads the files of secrets. In the directory `from` they have the last part of their names. `cure` ends the message about a
 /// file that cannot be read.
-pub(super) fn read(host: &Host, target: &Target, from: Option<&Path>, cure: &str) -> Result<Files, Exit> {
+pub(super) fn read(host: &Host, targets: &[Target], from: Option<&Path>, cure: &str) -> Result<Files, Exit> {
     let (mut files, mut wrong) = (Vec::new(), Vec::new());
-    for path in delivery::secret_files(target) {
+    for path in delivery::secret_files(targets) {
         let found = place(&path, from)?;
         let error = |why| ConfigError::Secret { what: format!("the secret in {path}"), why };
         let read = host.root.read_input(&found).map_err(|why| error(format!("{why}: {cure}")));
@@ -44,10 +44,14 @@ pub(super) fn place(path: &AbsPath, from: Option<&Path>) -> Result<PathBuf, Exit
 }
 
 /// Checks the CHAP credentials as every node would, as far as they are known here. Warnings of secrets that are too short.
-pub(super) fn judge(target: &Target, files: &Files) -> Result<Vec<String>, ConfigError> {
-    let judged = |(table, chap)| Ok((table, is_short(&credentials(table, chap, files)?)));
-    let all = ConfigError::all(target.chaps().map(judged))?;
-    Ok(all.into_iter().filter(|(_, short)| *short).map(|(table, _)| SecretSource::short(table)).collect())
+pub(super) fn judge(targets: &[Target], files: &Files) -> Result<Vec<String>, ConfigError> {
+    let tables =
+        targets.iter().flat_map(|target| target.chaps().map(|(table, chap)| (target.key(table), chap)));
+    let all = ConfigError::all(tables.map(|(table, chap)| {
+        let short = is_short(&credentials(&table, chap, files)?);
+        Ok((table, short))
+    }))?;
+    Ok(all.into_iter().filter(|(_, short)| *short).map(|(table, _)| SecretSource::short(&table)).collect())
 }
 
 /// Whether a secret of these credentials is too short.
@@ -72,5 +76,5 @@ fn credentials(table: &str, chap: &ChapSource, files: &Files) -> Result<Chap, Co
         .as_ref()
         .map(|(name, secret)| (name.clone(), text(secret).unwrap_or_else(|| unknown("the target"))));
     Chap::new(chap.username.clone(), password, mutual)
-        .map_err(|error| ConfigError::Secret { what: format!("`{table}`"), why: error.to_string() })
+        .map_err(|error| ConfigError::Secret { what: table.to_owned(), why: error.to_string() })
 }

@@ -37,6 +37,10 @@ pub(super) fn config(config: &Config, whose: &str, found: &Files) -> String {
             let [interval, timeout] = target.timeouts.pings(target.has_paths(multipathd));
             format!("every {interval}, answered within {timeout}")
         });
+        if target.iqn.all().nth(1).is_some() {
+            let named = |portal| format!("{portal} as {}", target.iqn.at(portal));
+            page.line("portals", target.portals.iter().map(named).collect::<Vec<_>>().join("\n"));
+        }
         page.line("pings", if with == without { with } else { format!("{without}; with multipathd {with}") });
     }
     page.0.push('\n');
@@ -87,7 +91,7 @@ pub(super) fn nodes(rows: &[NodeRow], whose: &str, found: &Files) -> String {
         [
             row.name.clone(),
             own(row.initiator.as_ref().map(ToString::to_string)),
-            row.place.to_string(),
+            row.target.as_ref().map_or(row.place.to_string(), |target| format!("{} of {target}", row.place)),
             row.wwid.as_ref().map_or("any".into(), ToString::to_string)
                 + if row.migrate { "" } else { "  (not yet: `migrate = false`)" },
         ]

@@ -116,32 +116,27 @@ impl Backing {
 /// The part of the storage that all nodes of a pool share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Storage {
-    /// The target.
-    Iscsi(Box<Target>),
+    /// The targets; at least one. Each entry takes one of them.
+    Iscsi(Vec<Target>),
     /// The link to the disk of every node whose entry has no path.
     Device(Option<DiskLink>),
 }
 
 impl Storage {
-    /// The target; none for a local or cloud disk.
-    pub fn target(&self) -> Option<&Target> {
+    /// The targets; none for a local or cloud disk.
+    pub fn targets(&self) -> &[Target] {
         match self {
-            Self::Iscsi(target) => Some(target),
-            Self::Device(_) => None,
+            Self::Iscsi(targets) => targets,
+            Self::Device(_) => &[],
         }
     }
 }
 
 /// The nodes of a pool.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Nodes<'a> {
-    /// Each with a LUN of its own.
-    Iscsi {
-        /// The target of all nodes.
-        target: &'a Target,
-        /// One or more.
-        nodes: Vec<IscsiNode>,
-    },
+pub enum Nodes {
+    /// Each with a LUN of its own; one or more.
+    Iscsi(Vec<IscsiNode>),
     /// Each with a disk of its own. A config without entries has one item here, which stands for every node.
     Device(Vec<DeviceNode>),
 }
@@ -149,6 +144,8 @@ pub enum Nodes<'a> {
 /// A node at a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IscsiNode {
+    /// The node's target.
+    pub target: Target,
     /// The node's entry.
     pub entry: NodeEntry,
     /// The node's initiator name.

@@ -1,7 +1,7 @@
 //! What must hold for the `[[node]]` entries beside each other.
 
 use super::{
-    entry_rules::{is_named, named, pattern_of, wrong},
+    entry_rules::{AtTarget, is_named, named, pattern_of, wrong},
     errors::Errors,
     parts::NodeEntry,
     pattern::{self, InitiatorName},
@@ -61,7 +61,11 @@ const ABOVE_ONE_BYTE: &str =
 
 /// A target distinguishes nodes by their initiator names. With a name that a pattern gives to another node, this node would see
 /// that node's LUN.
-pub(super) fn each_with_its_own_initiator(target: Option<&Iqn>, entries: &[NodeTable], errors: &mut Errors) {
+pub(super) fn each_with_its_own_initiator(
+    targets: &[AtTarget<'_>],
+    entries: &[NodeTable],
+    errors: &mut Errors,
+) {
     // A name of the wrong form for its entry has an error already.
     let nodes: Vec<(&InitiatorName, &NodeTable)> = entries
         .iter()
@@ -78,7 +82,9 @@ pub(super) fn each_with_its_own_initiator(target: Option<&Iqn>, entries: &[NodeT
             InitiatorName::Whole(own) => match last_of.insert(own, *entry) {
                 Some(other) if is_repeated(other, entry) => None,
                 Some(_) => Some((" in two entries".into(), OWN)),
-                None if Some(own) == target => Some((" is the target's name".into(), OWN_OF_LIST)),
+                None if targets.iter().any(|target| target.iqn == Some(own)) => {
+                    Some((" is the target's name".into(), OWN_OF_LIST))
+                }
                 None => given_to_another(own, entry, &nodes).map(|found| (found, OWN)),
             },
             InitiatorName::OfHost { .. } => given_twice(name, entry, earlier).map(|found| (found, OWN)),

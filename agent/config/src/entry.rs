@@ -10,7 +10,7 @@ use super::{
     error::ConfigError,
     errors::Errors,
     node_config::NodeRow,
-    parts::NodeEntry,
+    parts::{NodeEntry, Target},
     pattern::{self, InitiatorName},
     tables::NodeTable,
 };
@@ -74,9 +74,9 @@ fn backing(
 ) -> Result<(Backing, NodeEntry), ConfigError> {
     let mut errors = Errors::default();
     let made = match storage {
-        Storage::Iscsi(target) => at_target(&AtTarget::of(target), entry, &mut errors).and_then(|node| {
+        Storage::Iscsi(targets) => at_target(&AtTarget::each(targets), entry, &mut errors).and_then(|node| {
             let initiator = errors.take(initiator_of(&node, entry, hostname))?;
-            let iscsi = Iscsi { target: (**target).clone(), initiator, lun: wanted(entry) };
+            let iscsi = Iscsi { target: node.target, initiator, lun: wanted(entry) };
             Some(Backing::Iscsi(Box::new(iscsi)))
         }),
         Storage::Device(path) => {
@@ -115,13 +115,11 @@ fn initiator_of(node: &IscsiNode, entry: &NodeTable, hostname: &str) -> Result<I
 }
 
 /// Validates all entries: each must be complete, and no node may have two.
-pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeTable]) -> Result<Nodes<'a>, ConfigError> {
+pub(super) fn all(storage: &Storage, entries: &[NodeTable]) -> Result<Nodes, ConfigError> {
     let mut errors = Errors::default();
     check_together(entries, &mut errors);
     let nodes = match storage {
-        Storage::Iscsi(target) => {
-            Nodes::Iscsi { target, nodes: at_targets(&AtTarget::of(target), entries, &mut errors) }
-        }
+        Storage::Iscsi(targets) => Nodes::Iscsi(at_targets(&AtTarget::each(targets), entries, &mut errors)),
         Storage::Device(path) => Nodes::Device(with_devices(path.as_ref(), entries, &mut errors)),
     };
     errors.finish(&files(entries), Some(nodes))
@@ -131,7 +129,7 @@ pub(super) fn all<'a>(storage: &'a Storage, entries: &[NodeTable]) -> Result<Nod
 pub(super) fn check(kind: &Kind<'_>, entries: &[NodeTable], errors: &mut Errors) {
     check_together(entries, errors);
     match kind {
-        Kind::Target(of) => drop(at_targets(of, entries, errors)),
+        Kind::Targets(all) => drop(at_targets(all, entries, errors)),
         Kind::Device(path) => drop(with_devices(*path, entries, errors)),
         Kind::Unknown => {}
     }
@@ -149,13 +147,13 @@ fn check_together(entries: &[NodeTable], errors: &mut Errors) {
     each_with_its_own_wwid(entries, errors);
 }
 
-fn at_targets(of: &AtTarget<'_>, entries: &[NodeTable], errors: &mut Errors) -> Vec<IscsiNode> {
+fn at_targets(targets: &[AtTarget<'_>], entries: &[NodeTable], errors: &mut Errors) -> Vec<IscsiNode> {
     if entries.is_empty() {
         let expected = "one table for each node: `[[node]]`, and below it hostname, initiator and lun";
         errors.add(ConfigError::value("node", "there is none", expected));
     }
-    let nodes = entries.iter().filter_map(|entry| at_target(of, entry, errors)).collect();
-    each_with_its_own_initiator(of.iqn, entries, errors);
+    let nodes = entries.iter().filter_map(|entry| at_target(targets, entry, errors)).collect();
+    each_with_its_own_initiator(targets, entries, errors);
     each_number_in_one_byte(entries, errors);
     nodes
 }
@@ -169,42 +167,44 @@ fn with_devices(path: Option<&DiskLink>, entries: &[NodeTable], errors: &mut Err
 }
 
 /// All nodes whose names are known: those of the entries without a pattern, and of these names.
-pub(super) fn of_names<'a>(
-    storage: &'a Storage,
+pub(super) fn of_names(
+    storage: &Storage,
     entries: &[NodeTable],
     names: &[String],
-) -> Result<Nodes<'a>, ConfigError> {
-    let Nodes::Iscsi { target, nodes } = all(storage, entries)? else { return all(storage, entries) };
+) -> Result<Nodes, ConfigError> {
+    let Nodes::Iscsi(nodes) = all(storage, entries)? else { return all(storage, entries) };
     let of_entries = nodes.into_iter().zip(entries);
     let mut nodes: Vec<_> =
         of_entries.filter(|(_, entry)| pattern_of(entry).is_none()).map(|(node, _)| node).collect();
     for name in names {
         let (backing, entry) = choose(storage, entries, name, name)?;
-        if let Some(Iscsi { initiator, lun, .. }) = backing.iscsi()
+        if let Some(Iscsi { target, initiator, lun }) = backing.iscsi()
             && !nodes.iter().any(|node| node.entry == entry)
         {
-            let initiator = InitiatorName::Whole(initiator.clone());
-            nodes.push(IscsiNode { entry, initiator, lun: lun.number });
+            let (target, initiator) = (target.clone(), InitiatorName::Whole(initiator.clone()));
+            nodes.push(IscsiNode { target, entry, initiator, lun: lun.number });
         }
     }
-    Ok(Nodes::Iscsi { target, nodes })
+    Ok(Nodes::Iscsi(nodes))
 }
 
 /// All entries as a table; none for a config with `[device]` that serves every node.
 pub(super) fn rows(storage: &Storage, entries: &[NodeTable]) -> Result<Vec<NodeRow>, ConfigError> {
-    let of_entry = |entry: &NodeTable, initiator, place| {
+    let of_entry = |entry: &NodeTable, target, initiator, place| {
         let NodeEntry { name, chosen_by, wwid, migrate } = named(entry);
-        NodeRow { name, chosen_by, initiator, place, wwid, migrate }
+        NodeRow { name, chosen_by, initiator, target, place, wwid, migrate }
     };
     Ok(match all(storage, entries)? {
-        Nodes::Iscsi { nodes, .. } => {
-            let rows = nodes.into_iter().zip(entries);
-            rows.map(|(node, entry)| of_entry(entry, Some(node.initiator), Place::at_target(&wanted(entry))))
-                .collect()
+        Nodes::Iscsi(nodes) => {
+            let row = |(node, entry): (IscsiNode, _)| {
+                let place = Place::at_target(&wanted(entry));
+                of_entry(entry, node.target.name, Some(node.initiator), place)
+            };
+            nodes.into_iter().zip(entries).map(row).collect()
         }
         Nodes::Device(nodes) => {
             let rows = nodes.into_iter().zip(entries);
-            rows.map(|(node, entry)| of_entry(entry, None, Place::Device(node.path))).collect()
+            rows.map(|(node, entry)| of_entry(entry, None, None, Place::Device(node.path))).collect()
         }
     })
 }
@@ -232,10 +232,20 @@ pub(super) fn without_wwid(entries: &[NodeTable]) -> Vec<String> {
     without(entries).map(|entry| named(entry).name).collect()
 }
 
-/// The numbers that several entries without a WWID have, and the names of these entries.
-pub(super) fn same_numbers(entries: &[NodeTable]) -> Vec<(LunNumber, Vec<String>)> {
+/// True if this entry takes this target: the only one, or the one that it names.
+fn takes(entry: &NodeTable, target: &Target) -> bool {
+    entry.target.as_ref().is_none_or(|name| Some(name.get_ref()) == target.name.as_ref())
+}
+
+/// True if some entry takes this target. Without entries that is an error of its own.
+pub(super) fn is_taken(target: &Target, entries: &[NodeTable]) -> bool {
+    entries.is_empty() || entries.iter().any(|entry| takes(entry, target))
+}
+
+/// The numbers that several entries of a target without LUN masking have, if they have no WWID, and the names of these entries.
+pub(super) fn same_numbers(target: &Target, entries: &[NodeTable]) -> Vec<(LunNumber, Vec<String>)> {
     let mut named_by: BTreeMap<LunNumber, Vec<String>> = BTreeMap::new();
-    for entry in without(entries) {
+    for entry in without(entries).filter(|entry| !target.lun_masking && takes(entry, target)) {
         if let Some(number) = entry.lun {
             named_by.entry(number).or_default().push(named(entry).name);
         }

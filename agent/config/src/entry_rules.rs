@@ -7,15 +7,15 @@ use super::{
     parts::{NodeEntry, Target},
     pattern::{self, InitiatorName},
     source::Spot,
-    tables::{NodeTable, Tables},
+    tables::{NodeTable, Tables, TargetTable},
 };
 use terms::{DiskLink, Iqn};
 
 /// The storage of the entries. It decides which keys an entry needs.
 #[derive(Debug)]
 pub(super) enum Kind<'a> {
-    /// LUNs of a target.
-    Target(AtTarget<'a>),
+    /// LUNs of these targets.
+    Targets(Vec<AtTarget<'a>>),
     /// Disks, and the path of those that have none of their own.
     Device(Option<&'a DiskLink>),
     /// The config has both or neither.
@@ -25,16 +25,26 @@ pub(super) enum Kind<'a> {
 /// The properties of a target that an entry must fit.
 #[derive(Debug)]
 pub(super) struct AtTarget<'a> {
-    /// The target's name, if the config has one.
+    name: Option<&'a str>,
+    /// The target's iSCSI name, if the config has one.
     pub iqn: Option<&'a Iqn>,
     multipath: bool,
     lun_masking: bool,
+    /// The target itself, in a config that is right.
+    target: Option<&'a Target>,
 }
 
 impl<'a> AtTarget<'a> {
     /// By a config that is right.
-    pub fn of(target: &'a Target) -> Self {
-        Self { iqn: Some(target.iqn.first()), multipath: target.multipath, lun_masking: target.lun_masking }
+    pub fn each(targets: &'a [Target]) -> Vec<Self> {
+        let of = |target: &'a Target| Self {
+            name: target.name.as_deref(),
+            iqn: Some(target.iqn.first()),
+            multipath: target.multipath,
+            lun_masking: target.lun_masking,
+            target: Some(target),
+        };
+        targets.iter().map(of).collect()
     }
 }
 
@@ -42,21 +52,24 @@ impl<'a> Kind<'a> {
     /// By a config that is right.
     pub fn of_storage(storage: &'a Storage) -> Self {
         match storage {
-            Storage::Iscsi(target) => Self::Target(AtTarget::of(target)),
+            Storage::Iscsi(targets) => Self::Targets(AtTarget::each(targets)),
             Storage::Device(path) => Self::Device(path.as_ref()),
         }
     }
 
     /// By a config with errors.
     pub fn of_tables(tables: &'a Tables) -> Self {
-        match (&tables.target, &tables.device) {
-            (Some(target), None) => Self::Target(AtTarget {
-                iqn: target.iqn.as_ref(),
-                multipath: target.multipath,
-                lun_masking: target.lun_masking,
-            }),
-            (None, Some(device)) => Self::Device(device.path.as_ref()),
-            _ => Self::Unknown,
+        let of = |target: &'a TargetTable| AtTarget {
+            name: target.name.as_deref(),
+            iqn: target.iqn.as_ref(),
+            multipath: target.multipath,
+            lun_masking: target.lun_masking,
+            target: None,
+        };
+        match (tables.target.as_slice(), &tables.device) {
+            ([], Some(device)) => Self::Device(device.path.as_ref()),
+            ([], None) | (_, Some(_)) => Self::Unknown,
+            (targets, None) => Self::Targets(targets.iter().map(of).collect()),
         }
     }
 }
@@ -68,18 +81,56 @@ pub(super) fn wrong(
     found: impl Into<String>,
     expected: &'static str,
 ) -> ConfigError {
-    ConfigError::Value { key, place: Spot::Line(entry.written_in.clone()), found: found.into(), expected }
+    let place = Spot::Line(entry.written_in.clone().into());
+    ConfigError::Value { key, place, found: found.into(), expected }
 }
 
 fn missing(entry: &NodeTable, key: &'static str, example: &'static str) -> ConfigError {
-    let place = Spot::Entry { title: title(entry), line: entry.written_in.clone() };
+    let place = Spot::Entry { title: title(entry), line: entry.written_in.clone().into() };
     ConfigError::Missing { key, place, example }
 }
 
-/// The node of an entry with a target.
-pub(super) fn at_target(of: &AtTarget<'_>, entry: &NodeTable, errors: &mut Errors) -> Option<IscsiNode> {
+/// The target of an entry. None without an error if the names of the targets have errors themselves.
+fn target_of<'t, 'a>(
+    targets: &'t [AtTarget<'a>],
+    entry: &NodeTable,
+    errors: &mut Errors,
+) -> Option<&'t AtTarget<'a>> {
+    const KEY: &str = "node.target";
+    let Some(name) = &entry.target else {
+        if let [only] = targets {
+            return Some(only);
+        }
+        let place = Spot::Entry { title: title(entry), line: entry.target_in.clone().into() };
+        errors.add(ConfigError::Missing { key: KEY, place, example: "\"array-a\"" });
+        return None;
+    };
+    let found = targets.iter().find(|target| target.name == Some(name.get_ref()));
+    let names: Vec<_> = targets.iter().filter_map(|target| target.name).collect();
+    if found.is_none() && (targets.len() == 1 || names.len() == targets.len()) {
+        let only = if names.is_empty() { String::new() } else { format!(", only {}", names.join(", ")) };
+        errors.add(ConfigError::Value {
+            key: KEY,
+            place: Spot::Line(entry.target_in.clone().into()),
+            found: format!("no target is called {}{only}", name.get_ref()),
+            expected: "the `name` of a [[target]]; no such key is needed for one [target]",
+        });
+    }
+    found
+}
+
+/// The node of an entry with a target. Nothing is made of it in a config with errors.
+pub(super) fn at_target(
+    targets: &[AtTarget<'_>],
+    entry: &NodeTable,
+    errors: &mut Errors,
+) -> Option<IscsiNode> {
     let found_by = "none with [target]: the LUN is found by `wwid` or `lun`";
     errors.take(absent("node.path", entry.path.is_some(), entry, found_by));
+    let Some(of) = target_of(targets, entry, errors) else {
+        errors.take(initiator(entry));
+        return None;
+    };
     let is_right = is_named(entry) && (pattern_of(entry).is_none() || check_pattern(of, entry, errors));
     let initiator = errors.take(initiator(entry));
     if of.multipath {
@@ -90,7 +141,8 @@ pub(super) fn at_target(of: &AtTarget<'_>, entry: &NodeTable, errors: &mut Error
     } else if entry.lun.is_none() && entry.wwid.is_none() {
         errors.add(missing(entry, "node.lun", "1"));
     }
-    Some(IscsiNode { entry: named(entry), initiator: initiator?, lun: entry.lun })
+    let target = of.target?.clone();
+    Some(IscsiNode { target, entry: named(entry), initiator: initiator?, lun: entry.lun })
 }
 
 /// multipath-tools names a LUN by its WWID alone.
@@ -133,6 +185,7 @@ pub(super) fn with_device(
     const BY_PATH: &str = "none with [device]: the disk is found by `path`";
     let no_target = "none with [device]: there is no target";
     errors.take(absent("node.initiator", entry.initiator.is_some(), entry, no_target));
+    errors.take(absent("node.target", entry.target.is_some(), entry, no_target));
     errors.take(absent("node.lun", entry.lun.is_some(), entry, BY_PATH));
     // A virtio disk has the name that its machine's host gives it, and every machine's may be the same.
     if let (Some(pattern), Some(wwid)) = (pattern_of(entry), &entry.wwid)

@@ -40,9 +40,10 @@ pub enum ConfigError {
     },
     /// A required key is missing.
     #[error(
-        "`{key}` is missing from {place}: write for example `{} = {example}` below {}",
+        "`{key}` is missing from {place}: write for example `{} = {example}` below {}{}",
         last(key),
-        heading(key)
+        heading(key, place),
+        place.excerpt()
     )]
     Missing {
         /// The key, with its table.
@@ -53,7 +54,7 @@ pub enum ConfigError {
         example: &'static str,
     },
     /// A value has the right form and is still wrong.
-    #[error("`{key}` in {place}: {found}, expected {expected}")]
+    #[error("`{key}` in {place}: {found}, expected {expected}{}", place.excerpt())]
     Value {
         /// The key, with its table.
         key: &'static str,
@@ -207,7 +208,7 @@ impl ConfigError {
             && *place == Spot::Whole
             && let Some(found) = whereabouts(key)
         {
-            *place = Spot::Line(found);
+            *place = Spot::Line(found.into());
         }
         self
     }
@@ -231,9 +232,10 @@ fn last(key: &str) -> &str {
 }
 
 /// The table of a key as a file has it.
-fn heading(key: &str) -> String {
+fn heading(key: &str, place: &Spot) -> String {
     match key.rsplit_once('.') {
         Some(("node", _)) => "[[node]]".into(),
+        Some(("target", _)) if place.excerpt().contains("[[target]]") => "[[target]]".into(),
         Some((table, _)) => format!("[{table}]"),
         None => "no table".into(),
     }

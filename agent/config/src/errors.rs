@@ -23,6 +23,11 @@ impl Errors {
         self.0.is_empty()
     }
 
+    /// Adds all of them.
+    pub fn extend(&mut self, Self(more): Self) {
+        self.0.extend(more);
+    }
+
     /// Returns the errors, each with its place in the config.
     pub fn placed(self, place: impl Fn(ConfigError) -> ConfigError) -> Self {
         Self(self.0.into_iter().map(place).collect())

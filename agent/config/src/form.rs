@@ -1,10 +1,12 @@
 //! The forms that a value of the config can have beside those of serde: a table, a name, a secret.
 
 use super::{
-    pattern::is_name_or_pattern,
+    pattern::{is_host_name, is_name_or_pattern},
     tables::{NamedPortal, PortalRow},
 };
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
+use serde::de::{
+    Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer,
+};
 use serde::ser::{Serialize as _, Serializer};
 use std::{cell::Cell, fmt, marker::PhantomData};
 use terms::{AbsPath, ChapAlg, TextVisitor};
@@ -27,12 +29,26 @@ pub(super) fn optional_as_written<S: Serializer>(
 /// serde's derive also accepts a list where a table belongs, and fills the keys by position. Of another value it prints what it
 /// holds, and in the place of a CHAP table that may be the secret.
 pub(super) fn table<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    one_or_more(from, false)?.pop().ok_or_else(|| D::Error::custom(A_TABLE))
+}
+
+/// A table, or a list of them.
+pub(super) fn tables<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    one_or_more(from, true)
+}
+
+const A_TABLE: &str =
+    "expected a table: write its name in brackets on a line of its own, and its keys below that line";
+
+fn one_or_more<'de, D, T>(from: D, may_be_list: bool) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
     let is_table = Cell::new(false);
-    from.deserialize_map(TableVisitor { is_table: &is_table, keys: PhantomData }).map_err(|error| {
-        let form =
-            "expected a table: write its name in brackets on a line of its own, and its keys below that line";
-        if is_table.get() { error } else { D::Error::custom(form) }
-    })
+    let visitor = TableVisitor { is_table: &is_table, may_be_list, keys: PhantomData };
+    from.deserialize_any(visitor)
+        .map_err(|error| if is_table.get() { error } else { D::Error::custom(A_TABLE) })
 }
 
 /// A table whose absence means something.
@@ -46,19 +62,31 @@ where
 
 struct TableVisitor<'a, T> {
     is_table: &'a Cell<bool>,
+    may_be_list: bool,
     keys: PhantomData<T>,
 }
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for TableVisitor<'_, T> {
-    type Value = T;
+    type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a table")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
         self.is_table.set(true);
-        T::deserialize(MapAccessDeserializer::new(map))
+        Ok(vec![T::deserialize(MapAccessDeserializer::new(map))?])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut tables = Vec::new();
+        if self.may_be_list {
+            self.is_table.set(true);
+            while let Some(Row(table)) = list.next_element()? {
+                tables.push(table);
+            }
+        }
+        Ok(tables)
     }
 }
 
@@ -141,6 +169,12 @@ pub(super) fn chap_algs<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec
 pub(super) fn host_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let form = "a host name of letters, digits, \"-\", \"_\" and \".\", without spaces, such as \"master-0\", or with \"*\" such as \"master-*\"";
     checked(from, form, is_name_or_pattern)
+}
+
+/// The name of a target.
+pub(super) fn target_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let form = "a name of letters, digits, \"-\", \"_\" and \".\", such as \"array-a\"";
+    checked(from, form, is_host_name)
 }
 
 /// A machine id.

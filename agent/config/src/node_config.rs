@@ -1,7 +1,7 @@
 //! The whole config of one node.
 
 use super::{
-    backing::{Backing, Place},
+    backing::{Backing, Place, Storage},
     parts::{ClusterConfig, EtcdConfig, NodeEntry},
     pattern::InitiatorName,
     plain_tables::{Boot, HealthConfig, LunConfig},
@@ -15,6 +15,9 @@ use terms::Wwid;
 pub struct Config {
     /// Where etcd's data goes.
     pub backing: Backing,
+    /// The storage of the pool: units and policy are the same on every node.
+    #[serde(skip)]
+    pub storage: Storage,
     /// etcd on this node.
     pub etcd: EtcdConfig,
     /// How etcd is asked about its cluster.
@@ -40,6 +43,9 @@ pub struct NodeRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub initiator: Option<InitiatorName>,
+    /// The name of the node's target, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// How the LUN is found.
     pub place: Place,
     /// The LUN's WWID, if the config requires one.

@@ -2,22 +2,23 @@
 
 use super::{
     error::ConfigError,
+    form::Row,
     merge::merge,
-    source::{Line, Source, place},
-    tables::{NODE, NodeTable, Tables},
+    source::{Line, Nth, Source, place},
+    tables::{NODE, NodeTable, TARGET, Tables, TargetTable},
 };
 use serde::Deserialize as _;
 use std::ops::Range;
 use toml::{
-    Table,
+    Spanned, Table, Value,
     de::{DeTable, DeValue, Error},
 };
 
 /// Reads each file by itself, so that an error has its place in that file, and merges them. The entries of all files are added
-/// together.
+/// together, and so are the lists of targets.
 pub(super) fn tables(sources: &[Source]) -> Result<(Tables, Vec<NodeTable>), ConfigError> {
-    let (mut merged, mut entries) = (Table::new(), Vec::new());
-    for source in sources {
+    let (mut merged, mut targets, mut entries) = (Table::new(), Vec::new(), Vec::new());
+    for (file, source) in sources.iter().enumerate() {
         let text = toml::Deserializer::parse(&source.text)
             .map_err(|error| wrong(source, &error, Certain::Nothing))?;
         let of_form = |error| wrong(source, &error, Certain::Tables);
@@ -25,20 +26,28 @@ pub(super) fn tables(sources: &[Source]) -> Result<(Tables, Vec<NodeTable>), Con
         let of_file = Tables::deserialize(text).map_err(of_form)?;
         let mut table: Table = toml::from_str(&source.text).map_err(of_form)?;
         entries.extend(of_file.node.into_iter().map(|node| {
-            let (line, _) = place(&source.text, node.span().start);
-            NodeTable { written_in: Line { path: source.path.clone(), line }, ..node.into_inner().0 }
+            let (span, Row(node)) = (node.span(), node.into_inner());
+            let target = node.target.as_ref().map_or(span.clone(), Spanned::span);
+            let written_in = Line { excerpt: String::new(), ..line(source, &span) };
+            NodeTable { written_in, target_in: line(source, &target), ..node }
         }));
         table.remove(NODE);
+        if let Some(Value::Array(_)) = table.get(TARGET) {
+            table.remove(TARGET);
+            let rows = of_file.target.into_iter().enumerate();
+            targets.extend(rows.map(|(at, row)| TargetTable { nth: Some(Nth { file, at }), ..row }));
+        }
         merge(&mut merged, table);
     }
     // Each file has valid values only, so the merged ones are valid too.
-    let tables = Tables::deserialize(merged).map_err(|error| ConfigError::Toml {
+    let mut tables = Tables::deserialize(merged).map_err(|error| ConfigError::Toml {
         path: sources.iter().map(|source| source.path.as_str()).collect::<Vec<_>>().join(" with "),
         line: 1,
         column: 1,
         said: error.message().to_owned(),
         excerpt: String::new(),
     })?;
+    tables.target.extend(targets);
     Ok((tables, entries))
 }
 
@@ -95,20 +104,31 @@ pub fn utf8(path: String, bytes: Vec<u8>) -> Result<Source, ConfigError> {
     }
 }
 
-/// The file and line of a key in the last file that has it, or of the table that lacks it. None where the texts are not valid or
-/// have neither. Only an error asks for this, so the texts are read once more.
-pub(super) fn whereabouts(sources: &[Source], key: &str) -> Option<Line> {
+/// The line where a span begins, as an error shows it.
+fn line(source: &Source, span: &Range<usize>) -> Line {
+    let (line, _) = place(&source.text, span.start);
+    let excerpt = excerpt(&source.text, span, Certain::Tables).unwrap_or_default();
+    Line { path: source.path.clone(), line, excerpt }
+}
+
+/// The line of a key in the last file that has it, or of the table that lacks it. None where the texts are not valid or have
+/// neither. A key of one of several targets is looked for in that table. Only an error asks for this, so the texts are read once
+/// more.
+pub(super) fn whereabouts(sources: &[Source], key: &str, nth: Option<Nth>) -> Option<Line> {
     let line = |source: &Source, key: &str| {
         let table = DeTable::parse(&source.text).ok()?;
         let mut words = key.split('.');
         let mut found = table.get_ref().get(words.next()?)?;
+        if let DeValue::Array(rows) = found.get_ref() {
+            found = rows.get(nth?.at)?;
+        }
         for word in words {
             let DeValue::Table(inner) = found.get_ref() else { return None };
             found = inner.get(word)?;
         }
-        let (line, _) = place(&source.text, found.span().start);
-        Some(Line { path: source.path.clone(), line })
+        Some(self::line(source, &found.span()))
     };
+    let sources = nth.map_or(sources, |Nth { file, .. }| sources.get(file..=file).unwrap_or_default());
     let in_any = |key: &str| sources.iter().rev().find_map(|source| line(source, key));
     in_any(key).or_else(|| in_any(key.rsplit_once('.')?.0))
 }

@@ -13,6 +13,9 @@ use terms::{AbsPath, ClientUrl, Portal, Span, TargetName, Wwid};
 /// The iSCSI target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Target {
+    /// The name by which entries refer to it; none if there is one target without a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The target's iSCSI name, or its names where portals have one of their own.
     pub iqn: TargetName,
     /// The target's portals, in order of preference; at least one.
@@ -117,6 +120,12 @@ impl Target {
     /// fault and changes nothing: otherwise the records would differ from the config until it runs again.
     pub fn has_paths(&self, multipathd_runs: bool) -> bool {
         (self.multipath || multipathd_runs) && self.portals.len() > 1
+    }
+
+    /// A key or table of this target, as messages name it.
+    pub fn key(&self, key: &str) -> String {
+        let whose = self.name.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
+        format!("`{key}`{whose}")
     }
 
     /// All secrets that the config names, for sessions and for discovery.

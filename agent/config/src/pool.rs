@@ -45,7 +45,7 @@ impl Pool {
         }
         let (merged, entries) = parse::tables(sources)?;
         let mut errors = Errors::default();
-        let shared = shared::validate(&merged, &mut errors);
+        let shared = shared::validate(&merged, sources, &mut errors);
         if !errors.is_empty() {
             entry::check(&Kind::of_tables(&merged), &entries, &mut errors);
         }
@@ -59,7 +59,7 @@ impl Pool {
             entries,
         });
         errors
-            .placed(|error| error.at(|key| parse::whereabouts(sources, key)))
+            .placed(|error| error.at(|key| parse::whereabouts(sources, key, None)))
             .finish(&sources.iter().map(|source| source.path.as_str()).collect::<Vec<_>>(), pool)
     }
 
@@ -67,40 +67,20 @@ impl Pool {
     pub fn for_node(self, machine_id: &str, hostname: &str) -> Result<Config, ConfigError> {
         let Self { storage, etcd, cluster, lun, boot, health, entries } = self;
         let (backing, node) = entry::choose(&storage, &entries, machine_id, hostname)?;
-        Ok(Config { backing, etcd, cluster, lun, boot, health, node })
+        Ok(Config { backing, storage, etcd, cluster, lun, boot, health, node })
     }
 
     /// Returns the settings that are legal and probably a mistake. For `config check`.
     pub fn warnings(&self) -> Vec<String> {
         let options = self.lun.mount_options.iter().filter_map(|option| mount_options::warning(option));
         let mut found: Vec<_> = options.map(|said| format!("`lun.mount_options`: {said}")).collect();
-        for (table, chap) in self.storage.target().into_iter().flat_map(Target::chaps) {
-            if chap
-                .secrets()
-                .any(|secret| matches!(secret, SecretSource::Inline(secret) if secret.is_short()))
-            {
-                found.push(SecretSource::short(table));
-            }
-        }
-        match self.storage.target().map(|target| &target.chap) {
-            Some(None) => found.push(
-                "`target.chap`: there is none, so whoever reaches a portal, a pod too, gets etcd's data by a node's initiator name alone".into(),
-            ),
-            Some(Some(chap)) if self.entries.len() > 1 && matches!(chap.password, SecretSource::Inline(_)) => {
-                found.push("`target.chap.password`: all nodes have this secret, and may have each other's LUN with it: use `credential`, with another secret on each node".into());
-            }
-            _ => {}
+        for target in self.storage.targets() {
+            self.warn_of(target, &mut found);
         }
         let unnamed = match &self.storage {
             Storage::Iscsi(_) => entry::without_wwid(&self.entries),
             Storage::Device(_) => Vec::new(),
         };
-        let portals = self.storage.target().into_iter().flat_map(|target| &target.portals);
-        for portal in portals.filter(|portal| portal.is_loopback()) {
-            found.push(format!(
-                "`target.portals`: {portal} is the node itself, and etcd's data would not leave it: this is right for a test only"
-            ));
-        }
         for (one, other) in entry::overlapping(&self.entries) {
             found.push(format!(
                 "`node.hostname`: a node may match both {one} and {other}, and then it has no entry: write patterns of which a node matches one"
@@ -112,20 +92,55 @@ impl Pool {
                 unnamed.join(", ")
             ));
         }
-        if self.storage.target().is_some_and(|target| !target.lun_masking) {
-            for (number, names) in entry::same_numbers(&self.entries) {
-                found.push(format!(
-                    "`node.lun`: {} have number {number} and no `wwid`: right only if the array shows each node another LUN under that number",
-                    names.join(", ")
-                ));
-            }
-        }
-        if self.storage.target().is_some_and(|target| target.multipath && !target.has_paths(true)) {
-            found.push(
-                "`target.multipath`: there is one path, because `target.portals` has one portal".into(),
-            );
+        for (number, names) in
+            self.storage.targets().iter().flat_map(|one| entry::same_numbers(one, &self.entries))
+        {
+            found.push(format!(
+                "`node.lun`: {} have number {number} and no `wwid`: right only if the array shows each node another LUN under that number",
+                names.join(", ")
+            ));
         }
         found
+    }
+
+    /// Warns of the keys of a target, whichever nodes take it.
+    fn warn_of(&self, target: &Target, found: &mut Vec<String>) {
+        for (table, chap) in target.chaps() {
+            if chap
+                .secrets()
+                .any(|secret| matches!(secret, SecretSource::Inline(secret) if secret.is_short()))
+            {
+                found.push(SecretSource::short(&target.key(table)));
+            }
+        }
+        match &target.chap {
+            None => found.push(format!(
+                "{}: there is none, so whoever reaches a portal, a pod too, gets etcd's data by a node's initiator name alone",
+                target.key("target.chap")
+            )),
+            Some(chap) if self.entries.len() > 1 && matches!(chap.password, SecretSource::Inline(_)) => {
+                found.push(format!(
+                    "{}: all nodes have this secret, and may have each other's LUN with it: use `credential`, with another secret on each node",
+                    target.key("target.chap.password")
+                ));
+            }
+            Some(_) => {}
+        }
+        for portal in target.portals.iter().filter(|portal| portal.is_loopback()) {
+            found.push(format!(
+                "{}: {portal} is the node itself, and etcd's data would not leave it: this is right for a test only",
+                target.key("target.portals")
+            ));
+        }
+        if target.multipath && !target.has_paths(true) {
+            found.push(format!(
+                "{}: there is one path, because `target.portals` has one portal",
+                target.key("target.multipath")
+            ));
+        }
+        if !entry::is_taken(target, &self.entries) {
+            found.push(format!("{}: no [[node]] has this `target`", target.key("target.name")));
+        }
     }
 
     /// The entries of all nodes as a table, for people. It is subject to the same rules as [`Pool::nodes`].
@@ -147,14 +162,14 @@ impl Pool {
     }
 
     /// The nodes whose names are known: those of the entries, without the patterns, and these.
-    pub fn nodes_named(&self, names: &[String]) -> Result<Nodes<'_>, ConfigError> {
+    pub fn nodes_named(&self, names: &[String]) -> Result<Nodes, ConfigError> {
         entry::of_names(&self.storage, &self.entries, names)
     }
 
     /// The pool as it is before its target has LUNs: nobody knows their WWIDs then, so no entry needs one.
     pub fn before_its_luns(mut self) -> Self {
-        if let Storage::Iscsi(target) = &mut self.storage {
-            target.multipath = false;
+        if let Storage::Iscsi(targets) = &mut self.storage {
+            targets.iter_mut().for_each(|target| target.multipath = false);
         }
         self
     }
@@ -171,7 +186,7 @@ impl Pool {
 
     /// The entries of all nodes. Each must be complete. No two may name the same node, or have the same initiator name, by which
     /// a target distinguishes nodes, or the same LUN.
-    pub fn nodes(&self) -> Result<Nodes<'_>, ConfigError> {
+    pub fn nodes(&self) -> Result<Nodes, ConfigError> {
         entry::all(&self.storage, &self.entries)
     }
 }

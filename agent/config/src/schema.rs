@@ -10,6 +10,10 @@ pub fn schema() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<Tables>().to_value();
     simplify(&mut schema);
+    // One table, or a list of such tables.
+    let target = schema["properties"]["target"].clone();
+    schema["properties"]["target"]["items"] = target;
+    schema["properties"]["target"]["type"] = json!(["object", "array"]);
     schema["title"] = json!("Config of etcd-lun");
     schema
 }

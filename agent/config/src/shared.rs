@@ -5,10 +5,11 @@ use super::{
     chap, cluster, defaults,
     error::ConfigError,
     errors::Errors,
-    mount_options,
+    mount_options, parse,
     parts::{ClusterConfig, EtcdConfig, Runtime, Target},
     plain_tables::{HealthConfig, LunConfig},
-    tables::{DeviceTable, EtcdTable, NamedPortal, PortalRow, RuntimeName, Tables, TargetTable},
+    source::Source,
+    tables::{EtcdTable, NamedPortal, PortalRow, RuntimeName, Tables, TargetTable},
     timeouts,
 };
 use std::{
@@ -20,9 +21,10 @@ use terms::{AbsPath, Bytes, Iqn, Portal, Span, TargetName};
 /// Validates the tables. Nothing is made of a table that has an error.
 pub(super) fn validate(
     written: &Tables,
+    sources: &[Source],
     errors: &mut Errors,
 ) -> Option<(Storage, EtcdConfig, ClusterConfig)> {
-    let storage = storage(written.target.as_ref(), written.device.as_ref(), errors);
+    let storage = storage(written, sources, errors);
     let (etcd, runtime) = etcd(&written.etcd, errors);
     let cluster = cluster::validate(&written.cluster, runtime.as_ref(), errors);
     check_lun(&written.lun, errors);
@@ -35,23 +37,42 @@ pub(super) fn validate(
 
 const A_TIME: &str = "a time, such as \"5min\"";
 
-fn storage(
-    target: Option<&TargetTable>,
-    device: Option<&DeviceTable>,
-    errors: &mut Errors,
-) -> Option<Storage> {
+fn storage(written: &Tables, sources: &[Source], errors: &mut Errors) -> Option<Storage> {
     let wrong = |found| ConfigError::value("target", found, EITHER);
-    match (target, device) {
-        (Some(written), None) => self::target(written, errors).map(|target| Storage::Iscsi(Box::new(target))),
-        (None, Some(device)) => Some(Storage::Device(device.path.clone())),
-        (Some(_), Some(_)) => {
-            errors.add(wrong("both [target] and [device]"));
-            None
-        }
-        (None, None) => {
+    match (written.target.as_slice(), &written.device) {
+        ([], Some(device)) => Some(Storage::Device(device.path.clone())),
+        ([], None) => {
             errors.add(wrong("neither [target] nor [device]"));
             None
         }
+        (_, Some(_)) => {
+            errors.add(wrong("both [target] and [device]"));
+            None
+        }
+        (all, None) => {
+            let each = all.iter().enumerate().map(|(at, one)| {
+                let mut own = Errors::default();
+                own.take(named(one, all.get(..at).unwrap_or_default(), all.len() > 1));
+                let made = target(one, &mut own);
+                errors.extend(own.placed(|error| error.at(|key| parse::whereabouts(sources, key, one.nth))));
+                made
+            });
+            // All are looked at, also after one with errors.
+            let made: Vec<_> = each.collect();
+            Some(Storage::Iscsi(made.into_iter().collect::<Option<_>>()?))
+        }
+    }
+}
+
+/// Refuses one of several targets that no entry could name.
+fn named(one: &TargetTable, earlier: &[TargetTable], is_needed: bool) -> Result<(), ConfigError> {
+    match &one.name {
+        None if is_needed => Err(ConfigError::missing("target.name", "\"array-a\"")),
+        Some(name) if earlier.iter().any(|other| other.name == one.name) => {
+            let found = format!("{name} in two tables");
+            Err(ConfigError::value("target.name", &found, "a name of its own for each target"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -69,6 +90,7 @@ fn target(written: &TargetTable, errors: &mut Errors) -> Option<Target> {
     let of_session = chap("target.chap", &written.chap);
     let of_discovery = chap("target.discovery_chap", &written.discovery_chap);
     Some(Target {
+        name: written.name.clone(),
         timeouts: timeouts?,
         digests: written.digests,
         multipath: written.multipath,

@@ -30,6 +30,15 @@ pub struct Line {
     pub path: String,
     /// The line, counted from 1.
     pub line: usize,
+    /// The line with a caret below, each after a line break; empty if it may hold a secret, or if no error shows it.
+    pub excerpt: String,
+}
+
+/// A table of a list: its file and its number there, both counted from 0.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Nth {
+    pub file: usize,
+    pub at: usize,
 }
 
 impl fmt::Display for Line {
@@ -44,13 +53,13 @@ pub enum Spot {
     /// Somewhere: no line has the key, or its table.
     Whole,
     /// On this line.
-    Line(Line),
+    Line(Box<Line>),
     /// In an entry.
     Entry {
         /// How messages name the entry, with its line.
         title: String,
-        /// Where the entry begins.
-        line: Line,
+        /// Where the entry begins. In a box, because it would make every error larger.
+        line: Box<Line>,
     },
 }
 
@@ -61,6 +70,11 @@ impl Spot {
             Self::Whole => None,
             Self::Line(line) | Self::Entry { line, .. } => Some(line),
         }
+    }
+
+    /// The text of the line, as the last part of a message.
+    pub(super) fn excerpt(&self) -> &str {
+        self.line().map_or("", |line| &line.excerpt)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     form::{self, Row},
     pattern::InitiatorName,
     plain_tables::{Boot, HealthConfig, LunConfig},
-    source::Line,
+    source::{Line, Nth},
     words::{Digests, Discovery},
 };
 use schemars::JsonSchema;
@@ -24,14 +24,19 @@ const CLIENT_URLS: [&str; 2] = ["https://192.168.10.21:2379", "https://192.168.1
 
 /// The list of entries, by its key.
 pub(super) const NODE: &str = "node";
+/// The target, or the list of targets.
+pub(super) const TARGET: &str = "target";
 
 /// A whole config, of one file or of several merged ones.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tables {
-    /// The iSCSI target, the same for all nodes. The config has this table or `[device]`.
-    #[serde(default, deserialize_with = "form::optional_table")]
-    pub target: Option<TargetTable>,
+    /// The iSCSI target, the same for all nodes. The config has this table or `[device]`. For a pool on several arrays
+    /// there is a table `[[target]]` for each, with a `name` and with `[target.chap]` below it; those of all files are added together.
+    /// Then each `[[node]]` has the name of its `target`.
+    #[serde(default, deserialize_with = "form::tables")]
+    #[schemars(with = "Option<TargetTable>")]
+    pub target: Vec<TargetTable>,
     /// A local or cloud disk instead of a target. Everything but iSCSI is the same.
     #[serde(default, deserialize_with = "form::optional_table")]
     pub device: Option<DeviceTable>,
@@ -82,6 +87,10 @@ pub(super) struct NamedPortal {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct TargetTable {
+    /// A name of your choice, by which `node.target` refers to this table. Each of several `[[target]]` needs one.
+    #[serde(deserialize_with = "form::target_name")]
+    #[schemars(example = &"array-a")]
+    pub name: Option<String>,
     /// The target's iSCSI name. Required.
     #[schemars(example = "iqn.2024-02.com.example:etcd")]
     pub iqn: Option<Iqn>,
@@ -131,11 +140,16 @@ pub(super) struct TargetTable {
     /// CHAP credentials for discovery, separate from those for sessions. The keys are the same.
     #[serde(deserialize_with = "form::optional_table")]
     pub discovery_chap: Option<ChapTable>,
+    /// Which file and which of its `[[target]]` this is; none for `[target]`, which several files can have. Filled in after
+    /// parsing.
+    #[serde(skip)]
+    pub nth: Option<Nth>,
 }
 
 impl Default for TargetTable {
     fn default() -> Self {
         Self {
+            name: None,
             iqn: None,
             portals: None,
             discovery: defaults::DISCOVERY,
@@ -148,6 +162,7 @@ impl Default for TargetTable {
             lun_masking: false,
             chap: None,
             discovery_chap: None,
+            nth: None,
         }
     }
 }
@@ -328,9 +343,16 @@ pub(super) struct NodeTable {
     /// `etcd-lun apply` refuses to move its etcd. So one config serves a pool that is moved node by node. It has no effect once
     /// etcd's data is on the LUN: only `etcd-lun rollback` moves the data back.
     pub migrate: bool,
+    /// The `name` of the node's `[[target]]`. Required with several of them.
+    #[schemars(example = &"array-a")]
+    #[schemars(with = "Option<String>")]
+    pub target: Option<Spanned<String>>,
     /// The file with this entry and its line; filled in after parsing.
     #[serde(skip)]
     pub written_in: Line,
+    /// The line with the name of the target, or of this entry if it has none, as errors show it; filled in after parsing.
+    #[serde(skip)]
+    pub target_in: Line,
 }
 
 impl Default for NodeTable {
@@ -343,7 +365,9 @@ impl Default for NodeTable {
             path: None,
             wwid: None,
             migrate: defaults::MIGRATE,
+            target: None,
             written_in: Line::default(),
+            target_in: Line::default(),
         }
     }
 }

@@ -150,7 +150,7 @@ impl Delivery {
         config: &[Source],
         secrets: Vec<(AbsPath, String)>,
         pool: &Pool,
-        nodes: &Nodes<'_>,
+        nodes: &Nodes,
     ) -> Result<Self, DeliveryError> {
         let readable = |path: &str, content: Vec<u8>, part| -> Result<File, TermError> {
             Ok(File { path: path.parse()?, mode: READABLE, content, part })
@@ -209,9 +209,10 @@ impl Delivery {
 }
 
 /// The files of secrets that the config names, without duplicates.
-pub fn secret_files(target: &Target) -> Vec<AbsPath> {
-    let mut files: Vec<_> = target
-        .secrets()
+pub fn secret_files(targets: &[Target]) -> Vec<AbsPath> {
+    let mut files: Vec<_> = targets
+        .iter()
+        .flat_map(Target::secrets)
         .filter_map(|secret| match secret {
             SecretSource::File(path) => Some(path.clone()),
             SecretSource::Inline(_) | SecretSource::Credential(_) => None,

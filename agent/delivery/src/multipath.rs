@@ -4,6 +4,7 @@
 //! the config's WWIDs only. So what cannot be said for single LUNs is not in it.
 
 use config::{Nodes, PATH_FAILS_AFTER};
+use terms::Wwid;
 
 /// The path of the file on a node: multipathd reads `*.conf` there after `/etc/multipath.conf` (multipath.conf(5)).
 pub(super) const DROP_IN: &str = "/etc/multipath/conf.d/etcd-lun.conf";
@@ -11,16 +12,15 @@ pub(super) const DROP_IN: &str = "/etc/multipath/conf.d/etcd-lun.conf";
 const POLLING: u64 = 5;
 
 /// Renders the file, the same bytes for the same pool; none if the config asks for no map.
-pub fn multipath(nodes: &Nodes<'_>) -> Option<String> {
-    let Nodes::Iscsi { target, nodes } = nodes else { return None };
-    if !target.multipath {
-        return None;
-    }
-    let [interval, timeout] = target.timeouts.pings(true);
-    let queued = target.timeouts.replacement;
-    let checks = queued.0.as_secs().div_ceil(POLLING);
+pub fn multipath(nodes: &Nodes) -> Option<String> {
+    let Nodes::Iscsi(nodes) = nodes else { return None };
+    let mapped = nodes.iter().filter(|node| node.target.multipath);
+    let all_pings = mapped.clone().map(|node| node.target.timeouts.pings(true));
+    let [interval, timeout] = all_pings.max_by_key(|[interval, timeout]| interval.0 + timeout.0)?;
     let (mut exceptions, mut maps) = (String::new(), String::new());
-    for wwid in nodes.iter().filter_map(|node| node.entry.wwid.as_ref()?.multipath()) {
+    for node in mapped {
+        let Some(wwid) = node.entry.wwid.as_ref().and_then(Wwid::multipath) else { continue };
+        let checks = node.target.timeouts.replacement.0.as_secs().div_ceil(POLLING);
         exceptions += &format!("\twwid \"^{wwid}$\"\n");
         maps += &format!("\tmultipath {{\n\t\twwid \"{wwid}\"\n\t\tno_path_retry {checks}\n\t}}\n");
     }
@@ -29,9 +29,9 @@ pub fn multipath(nodes: &Nodes<'_>) -> Option<String> {
 # What multipathd does with the LUNs of etcd, and with no other LUN: {DROP_IN}.
 # Rendered by `etcd-lun render multipath`, and the same for every node: change the config, not this file.
 #
-# A path that falls silent has failed after the sum of {interval} (`target.noop_interval`), {timeout} (`target.noop_timeout`) and
-# `fast_io_fail_tmo`, {PATH_FAILS_AFTER} by default. multipathd cannot set that one for single LUNs, so it is not here.
-# `etcd-lun health` reports a longer one.
+# A path that falls silent has failed after at most the sum of {interval} (`target.noop_interval`), {timeout}
+# (`target.noop_timeout`) and `fast_io_fail_tmo`, {PATH_FAILS_AFTER} by default. multipathd cannot set that one for single LUNs, so
+# it is not here. `etcd-lun health` reports a longer one.
 #
 # etcd-lun finds a map by its WWID, so `user_friendly_names` may be on or off. Do not change it while etcd runs:
 # multipathd would rename the map under the mounted filesystem.
@@ -40,8 +40,8 @@ pub fn multipath(nodes: &Nodes<'_>) -> Option<String> {
 blacklist_exceptions {{
 {exceptions}}}
 
-# While no path works, writes wait for {checks} checks at intervals of {POLLING} s (`polling_interval`), which makes {queued}
-# (`target.replacement_timeout`). Then they fail, and XFS shuts down. By default they would fail at once. With `queue`
+# While no path works, writes wait for `no_path_retry` checks at intervals of {POLLING} s (`polling_interval`), which makes
+# `target.replacement_timeout`. Then they fail, and XFS shuts down. By default they would fail at once. With `queue`
 # they would wait for ever, and so would a shutdown of the node.
 multipaths {{
 {maps}}}

@@ -56,6 +56,8 @@ pub enum TargetError {
 }
 
 /// Renders the script. `least` is the smallest size of a LUN.
+///
+/// All the nodes have this target.
 pub fn target(
     target: &Target,
     nodes: &[IscsiNode],

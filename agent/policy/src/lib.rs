@@ -46,21 +46,20 @@ const STATIC_POD: &str = embedded!("static_pod.cil.in");
 /// The part of the config that the module depends on: the same for every node.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyInput<'a> {
-    target: Option<&'a Target>,
+    targets: &'a [Target],
     etcd: &'a EtcdConfig,
     health: &'a HealthConfig,
 }
 
 impl<'a> From<&'a Config> for PolicyInput<'a> {
     fn from(config: &'a Config) -> Self {
-        let target = config.backing.iscsi().map(|iscsi| &iscsi.target);
-        Self { target, etcd: &config.etcd, health: &config.health }
+        Self { targets: config.storage.targets(), etcd: &config.etcd, health: &config.health }
     }
 }
 
 impl<'a> From<&'a Pool> for PolicyInput<'a> {
     fn from(pool: &'a Pool) -> Self {
-        Self { target: pool.storage.target(), etcd: &pool.etcd, health: &pool.health }
+        Self { targets: pool.storage.targets(), etcd: &pool.etcd, health: &pool.health }
     }
 }
 
@@ -86,22 +85,21 @@ pub struct Module {
 /// policy has exactly this text. Any process can ask the kernel, and at no cost. The policy store has no such list, and the
 /// service has no right to read the store.
 pub fn module<'a>(input: impl Into<PolicyInput<'a>>) -> Module {
-    let PolicyInput { target, etcd, health } = input.into();
-    let template = match target {
-        Some(_) => TEMPLATE,
-        None => &without_iscsi(TEMPLATE),
+    let PolicyInput { targets, etcd, health } = input.into();
+    let template = match targets {
+        [] => &without_iscsi(TEMPLATE),
+        _ => TEMPLATE,
     };
     let mut text = format!("{HEAD}\n{template}");
-    let portals = || target.iter().flat_map(|target| &target.portals);
+    let portals = || targets.iter().flat_map(|target| &target.portals);
     if portals().any(|portal| portal.port() != ISCSI_PORT) {
         text = format!("{text}\n{OTHER_PORTS}");
     }
     if portals().any(|portal| portal.address().is_none()) {
         text = format!("{text}\n{PORTAL_DNS}");
     }
-    if target
-        .is_some_and(|target| target.secrets().any(|secret| matches!(secret, SecretSource::Credential(_))))
-    {
+    let mut secrets = targets.iter().flat_map(Target::secrets);
+    if secrets.any(|secret| matches!(secret, SecretSource::Credential(_))) {
         text = format!("{text}\n{CREDENTIALS}");
     }
     text = match &etcd.runtime {
@@ -232,6 +230,24 @@ mod tests {
         }
         assert!(others[3].text.contains(r"etcd\.service"));
         assert!(others[4].text.contains(r#"(filecon "/var/lib/etcd\.d" "#));
+    }
+
+    /// The kernel is asked for the module of the pool, whichever target the node has.
+    #[test]
+    fn of_several_targets() {
+        let target = |name: &str, portal: &str, more: &str| {
+            format!(
+                "[[target]]\nname = \"{name}\"\niqn = \"iqn.2024-02.com.example:{name}\"\nportals = [\"{portal}\"]\n{more}"
+            )
+        };
+        let second = "[target.chap]\nusername = \"u\"\ncredential = \"chap\"\n";
+        let targets = target("a", "10.0.0.1", "") + &target("b", "10.0.1.1:3261", second);
+        let node = "[[node]]\nhostname = \"n\"\ninitiator = \"iqn.2024-02.x:n\"\nlun = 1\ntarget = \"a\"\n";
+        let text = format!("{targets}[etcd]\n{POD}\n{node}");
+        let both = Pool::load(&[Source { path: "config.toml".into(), text }]).unwrap();
+        let credential = format!("{POD}\n{second}");
+        assert_eq!(module(&both), module(&pool("10.0.1.1:3261", &credential)));
+        assert_eq!(module(&both.clone().for_node("", "n").unwrap()), module(&both));
     }
 
     #[test]

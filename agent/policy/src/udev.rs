@@ -3,7 +3,7 @@
 use super::DEVICE_LABEL;
 use config::{IscsiNode, Nodes};
 use std::collections::BTreeSet;
-use terms::{Iqn, LunNumber, TargetName, Wwid};
+use terms::{Iqn, LunNumber, Wwid};
 use unit::{LOST_SERVICE, PATH_TARGET};
 
 /// The path of the rule on a node. It sorts after the rules that find the names of multipath maps (11) and of disks (60).
@@ -35,7 +35,7 @@ const OF_PATHS: &str = "ATTR{dm/uuid}==\"mpath-*\", PROGRAM==\"/bin/sh -c 'cd /s
 ///
 /// SELinux distinguishes the LUN from the system's disk only by the label of the device node. With this rule a process in the
 /// domain can open the LUN's device, and no other.
-pub fn rule(nodes: &Nodes<'_>) -> String {
+pub fn rule(nodes: &Nodes) -> String {
     let rule = |matched: &str| {
         format!(
             "ACTION!=\"remove\", SUBSYSTEM==\"block\", {matched}, SECLABEL{{selinux}}=\"{DEVICE_LABEL}\"\n"
@@ -43,8 +43,8 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
     };
     let mut text = HEAD.to_owned();
     let wwids: Vec<_> = match nodes {
-        Nodes::Iscsi { target, nodes } => {
-            let luns: BTreeSet<_> = nodes.iter().flat_map(|node| paths_to(&target.iqn, node)).collect();
+        Nodes::Iscsi(nodes) => {
+            let luns: BTreeSet<_> = nodes.iter().flat_map(paths_to).collect();
             for lun in &luns {
                 text += &rule(lun);
             }
@@ -55,7 +55,8 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
                 );
             }
             // Not by WWID: the kernel may have read that of the new volume already.
-            for name in target.iqn.all() {
+            let names: BTreeSet<_> = nodes.iter().flat_map(|node| node.target.iqn.all()).collect();
+            for name in names {
                 text += &format!(
                     "ACTION==\"change\", SUBSYSTEM==\"scsi\", ENV{{SDEV_UA}}==\"{CHANGES}\", ENV{{ID_PATH}}==\"ip-*-iscsi-{name}-lun-*\", \
                      TAG+=\"systemd\", ENV{{SYSTEMD_WANTS}}+=\"{LOST_SERVICE}\"\n"
@@ -81,7 +82,7 @@ pub fn rule(nodes: &Nodes<'_>) -> String {
 
 /// Returns the matches for the paths to the LUN of a node: by its WWID where the config has one, else by its number at the target,
 /// in each form in which SCSI may address it. The target's other LUNs may be somebody else's.
-fn paths_to(target: &TargetName, node: &IscsiNode) -> Vec<String> {
+fn paths_to(node: &IscsiNode) -> Vec<String> {
     let of_name = |name: &Iqn| {
         let path = |lun: &str| format!("ENV{{ID_PATH}}==\"ip-*-iscsi-{name}-lun-{lun}\"");
         match (&node.entry.wwid, node.lun) {
@@ -90,7 +91,7 @@ fn paths_to(target: &TargetName, node: &IscsiNode) -> Vec<String> {
             (None, None) => Vec::new(),
         }
     };
-    target.all().flat_map(of_name).collect()
+    node.target.iqn.all().flat_map(of_name).collect()
 }
 
 /// The WWID as a pattern of udev. The kernel pads a name with blanks, and a name may have characters that a pattern has too.

@@ -83,10 +83,10 @@ pub fn drop_ins<'a>(input: impl Into<UnitInput<'a>>) -> Vec<DropIn> {
     let mount = mount_unit_name(&input.etcd.data_dir);
     let mut all = vec![DropIn::wants(BOOT, &[SERVICE, HEALTH_TIMER], BOOT_TEMPLATE)];
     all.extend(users(input).into_iter().map(|unit| DropIn::order(unit, input.boot.gate, &mount)));
-    if input.target.is_some_and(|target| target.multipath) {
+    if input.targets.iter().any(|target| target.multipath) {
         all.push(DropIn::wants(MULTIPATHD, &[MULTIPATH_SERVICE], MULTIPATHD_TEMPLATE));
     }
-    if input.target.is_some_and(|target| target.safe_logout) {
+    if input.targets.iter().any(|target| target.safe_logout) {
         all.push(DropIn::wants(ISCSID, &[ISCSID_SERVICE], ISCSID_TEMPLATE));
     }
     all.sort_by(|one, other| one.unit.cmp(&other.unit));

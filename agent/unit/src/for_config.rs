@@ -14,8 +14,8 @@ use terms::{AbsPath, Portal};
 /// The part of the config that the units depend on: the same for every node.
 #[derive(Debug, Clone, Copy)]
 pub struct UnitInput<'a> {
-    /// The target: with it the service needs credentials, and starts after the network. None with a device.
-    pub target: Option<&'a Target>,
+    /// The targets of the pool: with one the service needs credentials, and starts after the network. None with a device.
+    pub targets: &'a [Target],
     /// etcd.
     pub etcd: &'a EtcdConfig,
     /// The LUN.
@@ -29,7 +29,7 @@ pub struct UnitInput<'a> {
 impl<'a> From<&'a Config> for UnitInput<'a> {
     fn from(config: &'a Config) -> Self {
         Self {
-            target: config.backing.iscsi().map(|iscsi| &iscsi.target),
+            targets: config.storage.targets(),
             etcd: &config.etcd,
             lun: &config.lun,
             boot: &config.boot,
@@ -41,7 +41,7 @@ impl<'a> From<&'a Config> for UnitInput<'a> {
 impl<'a> From<&'a Pool> for UnitInput<'a> {
     fn from(pool: &'a Pool) -> Self {
         Self {
-            target: pool.storage.target(),
+            targets: pool.storage.targets(),
             etcd: &pool.etcd,
             lun: &pool.lun,
             boot: &pool.boot,
@@ -102,31 +102,28 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     }
     let waits = input.boot.gate == Gate::Kubelet;
     // A name may lead anywhere.
-    let addresses: Option<Vec<_>> = match input.target {
-        Some(target) => target.portals.iter().map(Portal::address).collect(),
-        None => Some(Vec::new()),
-    };
+    let portals = input.targets.iter().flat_map(|target| &target.portals);
+    let addresses: Option<Vec<_>> = portals.map(Portal::address).collect();
     let of = Service {
         program: &program,
         beneath: &beneath,
         before: &users(input),
         late: waits.then_some("kubelet.service"),
-        credentials: &input.target.map(credentials).unwrap_or_default(),
-        on_network: input.target.is_some(),
+        credentials: &credentials(input.targets),
+        on_network: !input.targets.is_empty(),
         addresses: addresses.as_deref(),
     };
     let mut services =
         Vec::from(health(&program, by.catalog(), &beneath, input.health, of.on_network, of.addresses)?);
-    if input.target.is_some_and(|target| target.multipath) {
+    if input.targets.iter().any(|target| target.multipath) {
         services.push(multipath_service());
     }
-    if input.target.is_some_and(|target| target.safe_logout) {
+    if input.targets.iter().any(|target| target.safe_logout) {
         services.push(iscsid_service());
     }
-    let iqn = input.target.map(|target| &target.iqn);
     services.extend(hands_units(
         &program,
-        iqn,
+        input.targets,
         &input.etcd.data_dir,
         &input.lun.staging_options(),
         &input.etcd.runtime,
@@ -156,9 +153,10 @@ pub(super) fn users(input: UnitInput<'_>) -> Vec<String> {
     own.into_iter().chain(KUBELET.map(String::from)).collect()
 }
 
-fn credentials(target: &Target) -> Vec<String> {
-    let mut names: Vec<_> = target
-        .secrets()
+fn credentials(targets: &[Target]) -> Vec<String> {
+    let mut names: Vec<_> = targets
+        .iter()
+        .flat_map(Target::secrets)
         .filter_map(|source| match source {
             SecretSource::Credential(name) => Some(name.clone()),
             SecretSource::Inline(_) | SecretSource::File(_) => None,
@@ -330,6 +328,40 @@ mod tests {
             assert_eq!(std::fs::read_to_string(&of_node).unwrap(), conf, "the node's own file stays");
         }
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// `health` compares the units of a node with those that its own config makes.
+    #[test]
+    fn a_node_of_several_targets_has_the_units_of_the_pool() {
+        let target = |name: &str, more: &str| {
+            format!(
+                "[[target]]\nname = \"{name}\"\niqn = \"iqn.2024-02.com.example:{name}\"\nportals = [\"{name}.example\"]\n{more}\n\
+                 [target.chap]\nusername = \"u\"\ncredential = \"{name}\"\n"
+            )
+        };
+        let node = |name: &str, target: &str| {
+            let initiator = format!("initiator = \"iqn.2024-02.x:{name}\"");
+            format!(
+                "[[node]]\nhostname = \"{name}\"\n{initiator}\nlun = 1\nwwid = \"naa.600140500000000{name}\"\ntarget = \"{target}\"\n"
+            )
+        };
+        let (a, b) = (target("a", "multipath = true"), target("b", "safe_logout = true"));
+        let nodes = node("0", "a") + &node("1", "b");
+        let text = format!("{a}{b}[etcd]\nruntime = \"static-pod\"\n{nodes}");
+        let pool = Pool::load(&[Source { path: "config.toml".into(), text }]).unwrap();
+        let (units, drop_ins) = (for_config(&pool).unwrap(), drop_ins(&pool));
+        assert_eq!(drop_ins.len(), 6);
+        assert!(
+            units.iter().any(|unit| unit.text.contains("\nLoadCredential=a\n")
+                && unit.text.contains("\nLoadCredential=b\n"))
+        );
+        for name in ["0", "1"] {
+            let config = pool.clone().for_node("", name).unwrap();
+            assert_eq!(
+                (for_config(&config).unwrap(), crate::drop_ins(&config)),
+                (units.clone(), drop_ins.clone())
+            );
+        }
     }
 
     /// The units of a package differ in the paths below `/usr` and in nothing else.

@@ -5,9 +5,9 @@ use super::{
     service::only,
     template::{self, NOT_PLAIN, is_plain, is_plain_path, is_unit_name},
 };
-use config::Runtime;
+use config::{Runtime, Target};
 use std::net::IpAddr;
-use terms::{AbsPath, TargetName};
+use terms::AbsPath;
 
 /// The directory of the socket, which only PID 1 writes to.
 pub const HANDS_DIR: &str = "/run/etcd-lun-hands";
@@ -40,7 +40,7 @@ const PORTALS_TEMPLATE: &str = include_str!("../../../units/etcd-lun-portals@.se
 /// Renders both units. Fails on values that systemd would split or expand.
 pub(super) fn hands_units(
     program: &AbsPath,
-    target: Option<&TargetName>,
+    targets: &[Target],
     data_dir: &AbsPath,
     mount_options: &[String],
     runtime: &Runtime,
@@ -61,7 +61,7 @@ pub(super) fn hands_units(
         return refuse(data_dir.as_str(), NOT_PLAIN);
     }
     let mut errand = format!("--data-dir {data_dir} {etcd}");
-    for name in target.into_iter().flat_map(TargetName::all) {
+    for name in targets.iter().flat_map(|target| target.iqn.all()) {
         errand += &format!(" --target {name}");
     }
     for option in mount_options {

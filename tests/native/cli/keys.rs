@@ -229,6 +229,14 @@ impl Written {
         least.set("[etcd]", "runtime", if key == "unit" { "\"systemd\"" } else { "\"static-pod\"" });
         least.set("[[node]]", if key == "machine_id" { "machine_id" } else { "hostname" }, NAME);
         match key {
+            // Each of several targets has a name.
+            "target" => {
+                let of_target = least.0.remove("[target]").unwrap();
+                for (table, name) in [("[[target]]", EXAMPLE_TARGET), ("[[target]] # another", "\"other\"")] {
+                    least.0.insert(table.into(), of_target.clone());
+                    least.set(table, "name", name);
+                }
+            }
             "cert" => least.set(table, "key", "\"/etc/etcd/client.key\""),
             "key" => least.set(table, "cert", "\"/etc/etcd/client.crt\""),
             _ => {}
@@ -273,6 +281,9 @@ impl Written {
         Config::load(&[source], name, name).map_err(|error| error.to_string())
     }
 }
+
+/// The name of a target in the examples.
+const EXAMPLE_TARGET: &str = "\"array-a\"";
 
 /// The node's name and machine id.
 const NAME: &str = "\"648db89cc13440329143f5cf9e0700df\"";

@@ -16,6 +16,7 @@ mod several;
 mod signals;
 mod states;
 mod streams;
+mod targets;
 #[path = "../tested.rs"]
 mod tested;
 mod units;

@@ -1,4 +1,4 @@
-//! A config with several mistakes of meaning: each is a line with a name of its own, and a program gets all of them too.
+//! A config with several mistakes of meaning: each begins a line, with a name of its own, and a program gets all of them too.
 
 use super::{Dir, GOOD, run, schemas::checked};
 use std::fs;
@@ -12,6 +12,8 @@ fn wrong() -> String {
 }
 
 const SAID: &str = r#"error [config-value]: `target.portals` in DIR/config.toml, line 4: the list is empty, expected at least one portal
+4 | portals = []
+  |           ^
 error [config-value]: `node.lun` in DIR/config.toml, line 8: 300 for somebody, which has no `wwid`, expected a number from 0 to 255, or `wwid` beside it: `etcd-lun luns` prints the WWID on the node
 error [config-key-missing]: `node.lun` is missing from the entry hostname = "other" in DIR/config.toml, line 12: write for example `lun = 1` below [[node]]
 error [config-key-missing]: `etcd.runtime` is missing from the config: write for example `runtime = "static-pod"` below [etcd]
@@ -31,7 +33,7 @@ fn all_mistakes_are_said_in_one_run() {
     let document = serde_json::from_str(&out).unwrap();
     checked("error", &document);
     assert_eq!((&document["name"], &document["message"]), (&"config-value".into(), &said.trim_end().into()));
-    assert_eq!(document["error"].as_str().unwrap().lines().count(), 4);
+    assert_eq!(document["error"].as_str().unwrap().lines().count(), 6);
 }
 
 /// Secrets are judged with the entries.

@@ -89,7 +89,7 @@ fn configs() {
     for (path, text) in texts {
         let sources = [Source { path: path.clone(), text }];
         let pool = Pool::load(&sources).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let Nodes::Iscsi { nodes, .. } = pool.nodes().unwrap() else { panic!("{path} has a target") };
+        let Nodes::Iscsi(nodes) = pool.nodes().unwrap() else { panic!("{path} has a target") };
         assert_eq!(nodes.len(), 2);
         let config = Config::load(&sources, "", "master-0").unwrap();
         assert_eq!(config.backing.iscsi().unwrap().lun.number.unwrap().0, 1);

@@ -11,6 +11,7 @@ mod multipath;
 mod safe_logout;
 mod script;
 mod target;
+mod targets;
 #[path = "../tested.rs"]
 mod tested;
 mod units;

@@ -63,6 +63,8 @@ pub fn discovery() -> Account {
 pub struct Wanted {
     /// `device.path`, instead of the target and the node's entry
     pub device: Option<String>,
+    /// The lines of another `[[target]]` before this one, which is the second then, and the node's
+    pub first_target: Option<String>,
     /// `target.iqn`
     pub iqn: String,
     /// `target.portals`: an address, or a table with address and name
@@ -107,6 +109,7 @@ impl Default for Wanted {
     fn default() -> Self {
         Self {
             device: None,
+            first_target: None,
             iqn: IQN.into(),
             portals: vec![net::Path::A.portal()],
             static_records: false,
@@ -160,8 +163,14 @@ impl Wanted {
             |portal: &String| if portal.starts_with('{') { portal.clone() } else { format!("{portal:?}") };
         let portals: Vec<String> = self.portals.iter().map(row).collect();
         let discovery = if self.static_records { "static" } else { "sendtargets" };
+        let (head, takes) = match &self.first_target {
+            Some(first) => {
+                (format!("[[target]]\n{first}\n[[target]]\nname = \"second\""), "target = \"second\"\n")
+            }
+            None => ("[target]".into(), ""),
+        };
         let mut text = format!(
-            "[target]\niqn = {:?}\nportals = [{}]\ndiscovery = {discovery:?}\n{}",
+            "{head}\niqn = {:?}\nportals = [{}]\ndiscovery = {discovery:?}\n{}",
             self.iqn,
             portals.join(", "),
             self.target
@@ -186,7 +195,7 @@ impl Wanted {
             );
         }
         text += &format!(
-            "{common}\n[[node]]\nhostname = {:?}\ninitiator = {:?}\nlun = {}\n",
+            "{common}\n[[node]]\nhostname = {:?}\ninitiator = {:?}\nlun = {}\n{takes}",
             self.hostname, self.initiator, self.lun
         );
         if let Some(wwid) = &self.wwid {

@@ -1,6 +1,6 @@
 //! Takes secrets out of texts.
 
-use config::{Config, SecretSource};
+use config::{Config, SecretSource, Target};
 use host::Host;
 use observe::secrets::in_file;
 
@@ -35,8 +35,8 @@ impl Secrets {
             .flat_map(|(_, text)| text.lines())
             .flat_map(settings)
             .for_each(|(key, value)| take(key, value));
-        let target = config.and_then(|config| config.backing.iscsi()).map(|iscsi| &iscsi.target);
-        for secret in target.into_iter().flat_map(|target| target.secrets()) {
+        let targets = config.map_or(&[][..], |config| config.storage.targets());
+        for secret in targets.iter().flat_map(Target::secrets) {
             match secret {
                 SecretSource::Inline(secret) => take("password", secret.reveal().to_owned()),
                 SecretSource::File(path) => take("password_file", path.to_string()),

@@ -6,6 +6,7 @@ mod merging;
 mod mistakes;
 mod patterns;
 mod several;
+mod targets;
 
 const GOOD: &str = r#"
 [target]
@@ -225,7 +226,7 @@ fn a_pool_has_all_its_nodes() {
         let sources = [source("0.toml", text)];
         let pool = Pool::load(&sources).map_err(|error| error.to_string())?;
         match pool.nodes().map_err(|error| error.to_string())? {
-            Nodes::Iscsi { nodes, .. } => Ok::<_, String>(nodes),
+            Nodes::Iscsi(nodes) => Ok::<_, String>(nodes),
             Nodes::Device(_) => panic!("a target's nodes have no device"),
         }
     };

@@ -159,9 +159,7 @@ fn the_nodes_that_are_named() {
     );
     let named = |names: &[&str]| {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        let Nodes::Iscsi { nodes, .. } = pool.nodes_named(&names).unwrap() else {
-            panic!("there is a target")
-        };
+        let Nodes::Iscsi(nodes) = pool.nodes_named(&names).unwrap() else { panic!("there is a target") };
         nodes.into_iter().map(|node| format!("{} {}", node.entry.name, node.initiator)).collect::<Vec<_>>()
     };
     assert_eq!(named(&[]), ["infra-1 iqn.2024-02.com.example:own"]);

@@ -47,9 +47,10 @@ fn mistakes_of_value_in_tables_and_entries() {
         &[&text],
         &[
             "`target.iqn` is missing from 0.toml, line 2: write for example…",
-            "`target.replacement_timeout` in 0.toml, line 3: 0ms, expected whole seconds, from 1s to a day",
+            "`target.replacement_timeout` in 0.toml, line 3: 0ms, expected whole seconds, from 1s to a day\n\
+             3 | replacement_timeout = \"0s\"\n  |                       ^",
             "`target.noop_timeout` in 0.toml, line 4: 25s, with a noop_interval of 5s, expected less than 30s…",
-            "`target.portals` in 0.toml, line 5: the list is empty, expected at least one portal",
+            "`target.portals` in 0.toml, line 5: the list is empty, expected at least one portal\n5 | portals = []\n  |           ^",
             "`target.chap` in 0.toml, line 6: username is missing, expected…",
             "`target.chap` in 0.toml, line 6: algs is empty, expected…",
             "`etcd.runtime` is missing from 0.toml, line 9: write for example…",
@@ -72,7 +73,7 @@ fn mistakes_in_two_files() {
             "`target.chap` in 0.toml, line 5: username is missing, expected…",
             "`node.lun` is missing from the entry hostname = \"master-0\" in 0.toml, line 9: write…",
             "`boot.attach_timeout` in 1.toml, line 4: 0s, expected…",
-            "`cluster.key` in 1.toml, line 5: `cluster.cert` is set alone, expected both or neither",
+            "`cluster.key` in 1.toml, line 5: `cluster.cert` is set alone, expected both or neither\n5 | [cluster]\n  | ^",
             "`node` in 1.toml, line 7: two entries for MASTER-0, expected one for each node",
             "`node.initiator` in 1.toml, line 7: iqn.1994-05.com.redhat:master1 in two entries, expected…",
         ],

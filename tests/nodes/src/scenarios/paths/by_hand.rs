@@ -15,7 +15,7 @@ use super::{
     prepare_multipathd, promise, under_a_client, wanted, works,
 };
 use crate::net::{Cut, Path};
-use crate::scene::{LUN_SIZE, Wanted};
+use crate::scene::{AT_BOOT, LUN_SIZE, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
 use crate::target::{IQN, Lun, Offer, Target, blank, fingerprint};
@@ -28,11 +28,40 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Both ways to the LUN that `by_hand` does not take. At one of them there is another box of the same name for a while, whose volume has
-/// the same WWID: before the first write, at a later start, and beneath the mount. Before that both have another volume.
+/// Both ways to the LUN that `by_hand` does not take, in a pool on two arrays, of which the node has the second. At one of them there is
+/// another box of the same name for a while, whose volume has the same WWID: before the first write, at a later start, and beneath
+/// the mount. Before that both have another volume.
 fn static_without_chap(stage: &mut Stage) -> Result<()> {
+    let volume = stage.lun_file("-of-the-first");
+    blank(&volume, LUN_SIZE)?;
+    let offer = Offer { iqn: FIRST.into(), ..Offer::open(vec![Lun::new(1, volume.clone())]) };
+    let first = Target::start_at(&stage.bed, "tgt-a", &[first_portal()], offer)?;
+    let before = fingerprint(&volume)?;
+    on_the_second(stage)?;
+    if first.sessions()? != 0 || fingerprint(&volume)? != before {
+        bail!("a node of the second array has used the first");
+    }
+    Ok(())
+}
+
+/// The name of the pool's first array, which another node would have.
+const FIRST: &str = "iqn.2024-02.com.example:first";
+
+fn first_portal() -> String {
+    format!("{}:3261", Path::A.target())
+}
+
+/// The config of such a pool.
+fn of_two_arrays(stage: &Stage) -> Wanted {
+    let first = format!("name = \"first\"\niqn = {FIRST:?}\nportals = [{:?}]\n", first_portal());
+    let common = Wanted { static_records: true, chap: None, ..wanted(stage) };
+    let other = "\n[[node]]\nhostname = \"master-9\"\ninitiator = \"iqn.1994-05.com.redhat:master9\"\nlun = 1\ntarget = \"first\"\n";
+    Wanted { first_target: Some(first), more: other.into(), ..common }
+}
+
+fn on_the_second(stage: &mut Stage) -> Result<()> {
     stage.target.offer(Offer { chap: None, ..stage.target.offered().clone() })?;
-    stage.configure(&Wanted { static_records: true, chap: None, ..wanted(stage) })?;
+    stage.configure(&of_two_arrays(stage))?;
     prepare_multipathd(stage)?;
     let other = stage.lun().with_extension("other");
     blank(&other, LUN_SIZE)?;
@@ -45,9 +74,13 @@ fn static_without_chap(stage: &mut Stage) -> Result<()> {
     stage.apply()?;
     stage.has_kept("beside/another-box")?;
     works(stage, 2)?;
-    let config = Wanted { static_records: true, chap: None, ..wanted(stage) };
+    stage.node.ok(&format!("{AT_BOOT}; systemctl enable multipathd"))?;
+    stage.node.reboot()?;
+    works(stage, 2)?;
+    is_on_map(stage)?;
+    is_well(stage)?;
     a_name_for_each_port(stage)?;
-    stage.configure(&config)?;
+    stage.configure(&of_two_arrays(stage))?;
     stage.apply()?;
     works(stage, 2)?;
     // One box, and another volume with the same WWID behind both paths: multipathd sees no difference.
@@ -79,7 +112,7 @@ fn a_name_for_each_port(stage: &mut Stage) -> Result<()> {
     let second = Target::start_at(&stage.bed, "tgt-b", &[Path::B.portal()], offer)?;
     let port = format!("{{ address = {:?}, iqn = {iqn:?} }}", Path::B.portal());
     let portals = vec![Path::A.portal(), port];
-    stage.configure(&Wanted { portals, chap: None, ..wanted(stage) })?;
+    stage.configure(&Wanted { portals, static_records: false, ..of_two_arrays(stage) })?;
     let taken = verbs::taken(&stage.node, "apply")?;
     if !taken.has_step("log-in") || !taken.has_step("log-out") {
         bail!("`apply` should have exchanged the session at the second port: {taken:?}");
