@@ -184,7 +184,7 @@ fn short_secrets(host: &Host, config: &Config) -> Result<Vec<String>, ConfigErro
     let found = observe::secrets::load(host, config, credentials().as_deref())?;
     let Some(Iscsi { target, .. }) = config.backing.iscsi() else { return Ok(Vec::new()) };
     let all = [("target.chap", &found.session), ("target.discovery_chap", &found.discovery)];
-    let short = all.into_iter().filter(|(_, chap)| chap.as_ref().is_some_and(secrets::is_short));
+    let short = all.into_iter().filter(|(_, chap)| chap.as_ref().is_some_and(secrets::is_weak));
     Ok(short.map(|(table, _)| SecretSource::short(&target.key(table))).collect())
 }
 

@@ -108,9 +108,13 @@ fn tagged(kind: &str, name: &str, text: &str) -> String {
     format!("{kind} [{name}]: {text}")
 }
 
-/// A text whose control characters are written as in Rust, such as `\u{1b}`. Line breaks and tabs stay: tools print them.
+/// A text whose control characters, and others that nobody sees, are written as in Rust, such as `\u{1b}` and `\u{200b}`. Line
+/// breaks and tabs stay: tools print them.
 fn visible(text: &str) -> String {
-    let is_hidden = |letter: char| letter.is_control() && !"\n\t".contains(letter);
+    let is_space = |letter: char| {
+        letter.is_whitespace() || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
+    };
+    let is_hidden = |letter: char| (letter.is_control() || is_space(letter)) && !" \n\t".contains(letter);
     text.chars().fold(String::new(), |mut shown, letter| {
         if is_hidden(letter) {
             shown.extend(letter.escape_debug())
@@ -167,5 +171,16 @@ impl From<Failure> for Exit {
 impl From<Refusal> for Exit {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(Box::new(refusal))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A letter that nobody sees makes two names look alike.
+    #[test]
+    fn what_nobody_sees_is_shown() {
+        assert_eq!(visible("master-0\u{200b} \u{a0}…\n\tü"), "master-0\\u{200b} \\u{a0}…\n\tü");
     }
 }

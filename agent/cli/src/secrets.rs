@@ -48,15 +48,15 @@ pub(super) fn judge(targets: &[Target], files: &Files) -> Result<Vec<String>, Co
     let tables =
         targets.iter().flat_map(|target| target.chaps().map(|(table, chap)| (target.key(table), chap)));
     let all = ConfigError::all(tables.map(|(table, chap)| {
-        let short = is_short(&credentials(&table, chap, files)?);
+        let short = is_weak(&credentials(&table, chap, files)?);
         Ok((table, short))
     }))?;
     Ok(all.into_iter().filter(|(_, short)| *short).map(|(table, _)| SecretSource::short(&table)).collect())
 }
 
 /// Whether a secret of these credentials is too short.
-pub(super) fn is_short(chap: &Chap) -> bool {
-    chap.password().is_short() || chap.mutual().is_some_and(|(_, secret)| secret.is_short())
+pub(super) fn is_weak(chap: &Chap) -> bool {
+    chap.password().is_weak() || chap.mutual().is_some_and(|(_, secret)| secret.is_weak())
 }
 
 fn credentials(table: &str, chap: &ChapSource, files: &Files) -> Result<Chap, ConfigError> {

@@ -43,10 +43,10 @@ impl ChapSource {
 }
 
 impl SecretSource {
-    /// The warning about a secret that is too short. The table is named as [`Target::key`](super::Target::key) names it.
+    /// The warning about a secret that is too short, or not ASCII. The table is named as [`Target::key`](super::Target::key) names it.
     pub fn short(table: &str) -> String {
         format!(
-            "{table}: a secret is shorter than 12 characters, and RFC 7143 requires 96 random bits: set a longer one here and at the target"
+            "{table}: a secret is shorter than 12 characters, and RFC 7143 requires 96 random bits; or it is not ASCII, which arrays read in different ways: set another one here and at the target"
         )
     }
 }

@@ -65,7 +65,21 @@ fn wrong(source: &Source, error: &Error, certain: Certain) -> ConfigError {
     let span = error.span().unwrap_or_default();
     let (line, column) = place(&source.text, span.start);
     let excerpt = excerpt(&source.text, &span, certain).unwrap_or_default();
-    ConfigError::Toml { path: source.path.clone(), line, column, said: error.message().to_owned(), excerpt }
+    let mut said = error.message().to_owned();
+    said.push_str(
+        not_toml(&source.text, span.start).filter(|_| certain == Certain::Nothing).unwrap_or_default(),
+    );
+    ConfigError::Toml { path: source.path.clone(), line, column, said, excerpt }
+}
+
+/// What other formats and programs have, and TOML has not.
+fn not_toml(text: &str, at: usize) -> Option<&'static str> {
+    let (before, rest) = text.split_at_checked(at)?;
+    if before.rsplit('\n').next()?.trim_start().starts_with(';') {
+        return Some(": a comment begins with `#`");
+    }
+    let odd = rest.chars().next().filter(|letter| !letter.is_ascii());
+    odd.map(|_| ": this letter is not ASCII, which TOML takes in quotes and comments only: type it again")
 }
 
 /// Words of a table or a key that may have a secret.

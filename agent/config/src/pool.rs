@@ -106,9 +106,7 @@ impl Pool {
     /// Warns of the keys of a target, whichever nodes take it.
     fn warn_of(&self, target: &Target, found: &mut Vec<String>) {
         for (table, chap) in target.chaps() {
-            if chap
-                .secrets()
-                .any(|secret| matches!(secret, SecretSource::Inline(secret) if secret.is_short()))
+            if chap.secrets().any(|secret| matches!(secret, SecretSource::Inline(secret) if secret.is_weak()))
             {
                 found.push(SecretSource::short(&target.key(table)));
             }

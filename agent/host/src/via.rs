@@ -2,6 +2,7 @@
 
 use super::{ExecError, Host, Output, system};
 use std::{
+    io,
     process::{ExitStatus, Stdio},
     str::FromStr,
     time::Duration,
@@ -54,8 +55,7 @@ impl Via {
     /// Runs a command on one node to its end. What it prints goes where this process prints.
     pub fn run(&self, host: &Host, node: &str, what: &[&str]) -> Result<ExitStatus, ExecError> {
         let words = self.to(node, what);
-        let failed = |source| ExecError::Io { what: words.join(" "), source };
-        host.wait(async { command(&words).status().await }).map_err(failed)
+        host.wait(async { command(&words).status().await }).map_err(|source| failed(&words, source))
     }
 }
 
@@ -67,9 +67,19 @@ fn command(words: &[String]) -> Command {
     command
 }
 
+fn failed(words: &[String], source: io::Error) -> ExecError {
+    let source = match (source.kind(), words.first()) {
+        (io::ErrorKind::NotFound, Some(program)) => {
+            io::Error::other(format!("there is no `{program}` in PATH of this machine: install it"))
+        }
+        _ => source,
+    };
+    ExecError::Io { what: words.join(" "), source }
+}
+
 async fn ask(words: Vec<String>, limit: Duration) -> Result<Output, ExecError> {
     let what = words.join(" ");
-    let failed = |source| ExecError::Io { what: what.clone(), source };
+    let failed = |source| failed(&words, source);
     let mut child = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
     let ended = tokio::time::timeout(limit, system::finish(&mut child, &mut |_| {})).await;
     let Ok(ended) = ended else { return Err(ExecError::TimedOut { what, limit }) };
@@ -135,6 +145,8 @@ mod tests {
         };
         assert!(matches!(ask("sh -c 'sleep 60; # {node}'"), Err(ExecError::TimedOut { .. })));
         let missing = ask("no-such-program-anywhere {node}").unwrap_err();
-        assert!(matches!(missing, ExecError::Io { .. }), "{missing}");
+        let ExecError::Io { source, .. } = missing else { panic!("{missing}") };
+        let said = "there is no `no-such-program-anywhere` in PATH of this machine: install it";
+        assert_eq!(source.to_string(), said);
     }
 }

@@ -210,8 +210,15 @@ impl FromStr for Portal {
     type Err = TermError;
 
     fn from_str(text: &str) -> Result<Self, TermError> {
+        let text = text.trim();
         let wrong = || TermError::new(text, PORTAL_FORM);
-        if text.trim().contains([',', ' ']) {
+        let plain = text.rsplit_once("://").map_or(text, |(_, portal)| portal);
+        let plain =
+            plain.split_once(',').filter(|(_, tag)| tag.parse::<u16>().is_ok()).map_or(plain, |(it, _)| it);
+        if plain != text && plain.parse::<Self>().is_ok() {
+            return Err(TermError::new(text, format!("a portal: did you mean \"{plain}\"?")));
+        }
+        if text.contains([',', ' ', ';']) {
             return Err(TermError::new(text, SEVERAL));
         }
         if let Some(unclear) = unclear_port(text) {

@@ -29,9 +29,9 @@ impl Secret {
     }
 
     /// Returns true if it has fewer than the 96 bits that RFC 7143 requires (section 12.1.3), even if each of its bytes
-    /// is random.
-    pub fn is_short(&self) -> bool {
-        self.0.len() < 12
+    /// is random. Beyond ASCII arrays read a secret in different ways, or take none.
+    pub fn is_weak(&self) -> bool {
+        self.0.len() < 12 || !self.0.is_ascii()
     }
 }
 
@@ -55,6 +55,7 @@ mod tests {
     fn never_shown() {
         let secret = Secret::new("hunter2hunter2".into());
         assert_eq!(format!("{secret} {secret:?}"), "*** ***");
-        assert!(!secret.is_short() && Secret::new("hunter2hunt".into()).is_short());
+        assert!(!secret.is_weak() && Secret::new("hunter2hunt".into()).is_weak());
+        assert!(Secret::new("hünter2hunter2".into()).is_weak());
     }
 }

@@ -28,7 +28,12 @@ const MISTAKES: &[(&str, (usize, usize), &str)] = &[
     ("# Größe\nhealth = { \"inter`val\" = 1 }", (2, 12), "`inter`val`"),
     ("[lun]\nlabel = \"a\"\nlabel = \"b\"", (3, 1), ""),
     ("[lun", (1, 5), ""),
-    ("lun.label = “etcd”", (1, 13), ""),
+    ("lun.label = “etcd”", (1, 13), "this letter is not ASCII"),
+    ("[[node]]\nlun = １", (2, 7), "this letter is not ASCII"),
+    ("[boot]\n; later\ngate = \"etcd\"", (2, 3), "a comment begins with `#`"),
+    ("[target]\nportals = [\"192.168.10.5:3260,1\"]", (2, 12), "did you mean \"192.168.10.5:3260\"?"),
+    ("[target]\nportals = [\"iscsi://san1.example\"]", (2, 12), "did you mean \"san1.example\"?"),
+    ("[target]\nportals = [\"192.168.10.5; 192.168.11.5\"]", (2, 12), "write each in quotes of its own"),
 ];
 
 #[test]
