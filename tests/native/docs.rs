@@ -100,6 +100,86 @@ fn a_repeated_command_has_one_text() {
     assert!(texts.len() > 2 && texts.iter().all(|text| *text == texts[0]), "{texts:#?}");
 }
 
+/// The record is lost or damaged, and the LUN whole: what a person reads then names the command, and opens no fence.
+#[test]
+fn a_lost_record_is_cured_by_claim() {
+    let of = |page: &str, part: &str| read(page).lines().find(|line| line.contains(part)).unwrap().to_owned();
+    let night = of("docs/etcd-is-down.md", "`[fenced-without-record]`, or `[unknown]`");
+    let mut texts = vec![night, of("agent/hands/src/looks.rs", "{RECORD} is {error}: if this")];
+    for name in ["fenced-without-record", "record-unreadable", "lun-newer"] {
+        texts.extend(refusals().into_iter().filter_map(|(it, text)| (it == name).then_some(text)));
+        texts.extend(entries().iter().filter(|it| it.name == name).map(|it| it.text.clone()));
+    }
+    for text in &texts {
+        let advised = text.replace("Do not run `chattr -i` or `rm` there", "");
+        assert!(advised.contains("`etcd-lun claim`") && !advised.contains("chattr"), "{text}");
+    }
+    assert_eq!(texts.len(), 7, "{texts:#?}");
+}
+
+/// The commands of a page's console blocks, each with all of its lines. What they print is left out.
+fn typed(page: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for block in page.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("console")) {
+        let mut is_whole = true;
+        for line in block.lines().map(str::trim_start) {
+            match ["# ", "$ ", "desk$ "].iter().find_map(|prompt| line.strip_prefix(prompt)) {
+                Some(command) => found.push(command.into()),
+                None if is_whole => continue,
+                None => found.last_mut().unwrap().push_str(&format!("\n{line}")),
+            }
+            let parsed = Command::new("bash").args(["-n", "-c", found.last().unwrap()]).output().unwrap();
+            is_whole = parsed.status.success() && !line.ends_with('\\');
+        }
+        assert!(is_whole, "bash does not take {:?}", found.last());
+    }
+    found
+}
+
+/// The words of each command that runs the program, also of one that another machine gets in quotes.
+fn of_ours(text: &str) -> Vec<Vec<String>> {
+    let text = text.replace("\\\n", " ");
+    let plain = text.split(['\'', '"']).enumerate().map(|(at, part)| match at % 2 {
+        1 if part.contains("etcd-lun") => format!("\n{part}\n"),
+        1 => part.replace(' ', "\u{1}"),
+        _ => part.into(),
+    });
+    let mut found = Vec::new();
+    for command in plain.collect::<String>().split([';', '|', '&', '(', ')', '<', '>', '\n']) {
+        let words = command.split(" #").next().unwrap().split_whitespace();
+        let words: Vec<_> = words.map(|word| word.replace('\u{1}', " ")).collect();
+        let is_ours = |at: usize| words[at].ends_with("etcd-lun") || words[at].ends_with("etcd-lun-try");
+        let is_first = |at: usize| at == 0 || ["sudo", "/host", "do", "{"].contains(&&*words[at - 1]);
+        let at = (0..words.len()).find(|at| is_first(*at) && is_ours(*at));
+        found.extend(at.map(|at| words[at..].to_vec()).filter(|words| words.len() > 1));
+    }
+    found
+}
+
+/// What a person copies from a page is whole for bash, and each command of ours is one for the program.
+#[test]
+fn every_command_of_a_page_is_accepted() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let mut seen = 0;
+    for document in documents() {
+        let page = read(&document).replace("$repository", "a.b/c").replace("GENERATION", "1");
+        let page = page.replace("$digest", &digest).replace("sha256:DIGEST", &digest);
+        let text = lines(&page).collect::<Vec<_>>().join(" ");
+        let spans = text.split('`').skip(1).step_by(2).filter(|span| !span.contains('…'));
+        let spans = spans.flat_map(of_ours).map(|words| (words, false));
+        let blocks = typed(&page).into_iter().flat_map(|text| of_ours(&text)).map(|words| (words, true));
+        for (words, is_whole) in blocks.chain(spans) {
+            let error = cli::command().try_get_matches_from(&words).err().filter(|error| error.use_stderr());
+            // A sentence may name a command without saying all of it.
+            let is_wrong =
+                |error: &clap::Error| is_whole || !format!("{:?}", error.kind()).contains("Missing");
+            assert!(!error.is_some_and(|error| is_wrong(&error)), "{document}: {words:?}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 200, "{seen}");
+}
+
 /// Every page that a message of the program names is there.
 #[test]
 fn every_page_in_a_message_is_there() {
@@ -378,18 +458,29 @@ fn every_picture_is_made_from_its_text() {
     assert!(seen >= 4, "{seen}");
 }
 
+/// It shows what the page shows, which a run on a node has written.
+#[test]
+fn the_picture_of_a_terminal_is_of_the_tour() {
+    let (picture, tour) = (read("docs/pictures/terminal.svg").replace("&lt;", "<"), read("docs/tour.md"));
+    let shown: Vec<_> = picture.split("</text>").filter_map(|text| text.rsplit_once("\">")).collect();
+    assert!(shown.len() > 25, "{shown:#?}");
+    for (_, line) in shown {
+        let is_there = |it: &str| line.strip_suffix('…').map_or(it == line, |begins| it.starts_with(begins));
+        assert!(
+            tour.lines().any(is_there),
+            "the tour has no {line:?}: docs/pictures/terminal makes the picture"
+        );
+    }
+}
+
 /// The pages' commands that bring a secret, with functions that keep what they get. Without a secret each one says so.
 #[test]
 fn what_brings_a_secret_fails_without_one() {
     let dir = std::env::temp_dir().join(format!("etcd-lun-docs-{}", std::process::id()));
     fs::create_dir_all(&dir).unwrap();
     let command = |page: &str, with: &str| {
-        let page = read(page);
-        let block = page.split("```").find(|block| block.contains(with) && block.contains("secret")).unwrap();
-        let begin = block.find(with).unwrap();
-        let lines: Vec<_> = block[begin..].lines().collect();
-        let next = lines.iter().skip(1).position(|line| line.trim().starts_with(['#', '$']));
-        lines[..next.map_or(lines.len(), |at| at + 1)].join("\n").replace("/etc/credstore", "credstore")
+        let found = typed(&read(page)).into_iter().find(|it| it.starts_with(with) && it.contains("secret"));
+        found.unwrap().replace("/etc/credstore", "credstore")
     };
     let run = |command: &str, secret: Option<&str>| {
         let _ = (fs::remove_file(dir.join("got")), fs::remove_file(dir.join("chap.secret")));

@@ -217,3 +217,18 @@ fn for_argo_cd() {
     let (code, _, err) = dir.render("butane", &["--config", &config, "--argo-cd"]);
     assert!(code == 2 && err.contains("a Butane config has no annotations"), "{err}");
 }
+
+/// The guide's examples of a storage network are what their readers take.
+#[test]
+fn the_guides_storage_network_is_valid() {
+    let page = include_str!("../../../docs/guide.md");
+    let mut blocks = page.split("### The storage network").nth(1).unwrap().split("```yaml\n").skip(1);
+    let mut parsed =
+        || -> Value { serde_norway::from_str(blocks.next().unwrap().split("```").next().unwrap()).unwrap() };
+    let config = parsed()["spec"]["config"].to_string().replace("KEYFILE", "W2Nvbm5lY3Rpb25dCg==");
+    assert!(config.contains("\"mode\":384"), "{config}");
+    let state = &parsed()["spec"]["desiredState"];
+    assert_eq!(state["interfaces"][1]["vlan"]["base-iface"], state["interfaces"][0]["name"]);
+    let Some(output) = tool("ignition-validate", &["-"], config.as_bytes()) else { return };
+    assert!(output.status.success(), "{output:?}");
+}

@@ -61,12 +61,13 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             // As the message says. On the way the new record is damaged.
             let quickly = "printf '[health]\\ninterval = \"15s\"\\n' >/etc/etcd-lun/config.d/80-health.toml";
             stage.node.ok(&format!("chattr +i /var/lib/etcd; mkdir -p /etc/etcd-lun/config.d; {quickly}"))?;
-            check(&stage.agent("apply")?, refused("lun-newer", &[CLAIM]))?;
+            for run in ["apply", "apply --boot"] {
+                check(&stage.agent(run)?, refused("lun-newer", &[CLAIM]))?;
+            }
             stage.node.ok("etcd-lun claim && echo damaged >/var/lib/etcd-lun/authority.json")?;
-            check(
-                &stage.agent("apply")?,
-                refused("unknown", &["mv /var/lib/etcd-lun/authority.json", CLAIM]),
-            )?;
+            let damaged = refused("unknown", &["mv /var/lib/etcd-lun/authority.json", CLAIM]);
+            check(&stage.agent("apply")?, damaged)?;
+            damaged.is_in(&stage.agent("apply --boot")?.stderr)?;
             // The node was renamed too, and so its entry in the config.
             stage.node.ok("mv /var/lib/etcd-lun/authority.json /root/; hostname renamed
                  sed -i 's/hostname = .*/hostname = \"renamed\"/' /etc/etcd-lun/config.toml")?;
