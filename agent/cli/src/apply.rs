@@ -149,16 +149,9 @@ fn run_once(
     let result = result_of(goal, outcome.as_ref());
     if outcome.is_ok() {
         // Where SELinux is on, the unit before the service keeps the other copy: the service has no access to it.
-        let is_open = || host::selinux::is_on(&host).is_ok_and(|on| !on);
-        config::keep(
-            &host,
-            file,
-            match by_hand {
-                true => &[CONFIG_BY_HAND],
-                false if is_open() => &[CONFIG_AT_BOOT, CONFIG_BY_HAND],
-                false => &[CONFIG_AT_BOOT],
-            },
-        );
+        let has_access = by_hand || host::selinux::is_on(&host).is_ok_and(|on| !on);
+        let places = [CONFIG_AT_BOOT, CONFIG_BY_HAND];
+        config::keep(&host, file, if has_access { &places } else { &places[..1] });
         logging::note_end(&result.text);
         print_out(&if output.json { format!("{:#}", result.json) } else { result.text.clone() });
     }
@@ -174,7 +167,7 @@ fn run_once(
 /// Does nothing at a shutdown, and while another run is under way, which may have logged out itself.
 pub(super) fn run_if_lost(file: Option<&Path>) -> Result<(), Exit> {
     let goal = Goal::Lun(Occasion::Boot);
-    let (host, identity, config) = config::TO_CHANGE.load(file)?;
+    let (host, identity, config) = config::TO_KEEP_UP.load(file)?;
     let door = Door::of(&host, &config)?;
     match trouble(&door, &config, &identity)? {
         None => return Ok(()),

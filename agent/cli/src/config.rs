@@ -35,6 +35,8 @@ enum Namespace {
 enum Entry {
     /// It is an error in the config.
     Needed,
+    /// The same. Whatever is wrong with the config of a moved node, the copy that [`keep`] has made is taken in its place.
+    NeededOrKept,
     /// DHCP may set the host name late: while it is still the placeholder, this waits, for `boot.attach_timeout` at most.
     Awaited,
     /// The same. The error is then one that a service tries again, because the host name or the config may still come.
@@ -56,12 +58,13 @@ pub(super) const TO_LOOK: Opening =
 /// For a verb that everybody may run: it measures a directory that its user sees.
 pub(super) const FOR_ANYBODY: Opening = Opening { root: false, ..TO_LOOK };
 /// For a verb that changes the node. It calls [`hold`] when it has read everything, before it begins.
-pub(super) const TO_CHANGE: Opening =
-    Opening { root: true, namespace: Namespace::OfPid1, entry: Entry::Needed, kept: false };
+pub(super) const TO_CHANGE: Opening = Opening { namespace: Namespace::OfPid1, ..TO_LOOK };
 /// For a verb that changes the node, and can wait for the host name.
 pub(super) const TO_APPLY: Opening = Opening { entry: Entry::Awaited, ..TO_CHANGE };
 /// For what a boot does.
 pub(super) const AT_BOOT: Opening = Opening { entry: Entry::AwaitedAtBoot, ..TO_CHANGE };
+/// For what looks after a moved node. An object's config is on the node before the reboot that brings its program.
+pub(super) const TO_KEEP_UP: Opening = Opening { entry: Entry::NeededOrKept, ..TO_CHANGE };
 
 /// An open machine.
 pub(super) struct Machine {
@@ -83,7 +86,7 @@ pub(super) struct Loaded {
 }
 
 impl Opening {
-    /// The same for a verb that is needed most on a moved node without a config: it takes the copy that [`keep`] has made.
+    /// The same for a verb that is needed most on a moved node without a config.
     pub fn or_kept(self) -> Self {
         Self { kept: true, ..self }
     }
@@ -145,12 +148,18 @@ impl Machine {
     fn instead(&self, error: ConfigError) -> Result<Pool, ConfigError> {
         let is_gone = matches!(error, ConfigError::NoFile);
         let error = if is_gone { without(observe::record(&self.host)) } else { error };
-        let may = is_gone && self.kept || self.entry == Entry::AwaitedAtBoot && awaits_program(&self.host);
-        let place = if self.entry == Entry::AwaitedAtBoot { CONFIG_AT_BOOT } else { CONFIG_BY_HAND };
+        let may = match self.entry {
+            Entry::NeededOrKept => true,
+            Entry::AwaitedAtBoot => awaits_program(&self.host),
+            Entry::Needed | Entry::Awaited => self.kept && (is_gone || awaits_program(&self.host)),
+        };
+        // The confined units cannot read the other copy, and nobody else may trust what they can write.
+        let at_boot = self.entry == Entry::AwaitedAtBoot;
+        let is_unit = at_boot || self.entry != Entry::Awaited && env::var("INVOCATION_ID").is_some();
+        let place = if is_unit { CONFIG_AT_BOOT } else { CONFIG_BY_HAND };
         match kept(&self.host, place) {
             copy if may && !copy.is_empty() => {
-                tracing::warn!("{error}");
-                tracing::warn!("this run takes the copy of the last one in {place}");
+                tracing::warn!("this run takes the copy of the last one in {place}: {error}");
                 Pool::load(&copy)
             }
             _ => Err(error),
@@ -185,8 +194,8 @@ impl Machine {
                 Err(error @ ConfigError::NoEntry { .. }) => error,
                 Err(error) => return Err(error.into()),
             };
-            if self.entry == Entry::Needed || !is_placeholder(&identity.hostname) || begun.elapsed() >= limit
-            {
+            let waits = matches!(self.entry, Entry::Awaited | Entry::AwaitedAtBoot);
+            if !waits || !is_placeholder(&identity.hostname) || begun.elapsed() >= limit {
                 return Ok(Loaded { identity, pool, entry: Err(error) });
             }
             if !told {
@@ -238,9 +247,11 @@ pub(super) fn texts(host: &Host, file: Option<&Path>) -> Vec<(String, String)> {
 pub(super) fn keep(host: &Host, file: Option<&Path>, places: &[&str]) {
     let write = || -> anyhow::Result<()> {
         let found = sources(host, file)?;
+        // If this program cannot read it, the run has used the copy.
+        let is_known = !found.is_empty() && Pool::load(&found).is_ok();
         let text =
             serde_json::to_string(&found.iter().map(|one| (&one.path, &one.text)).collect::<Vec<_>>())?;
-        for place in places.iter().filter(|_| !found.is_empty()) {
+        for place in places.iter().filter(|_| is_known) {
             let place: AbsPath = place.parse()?;
             if host.root.read_ours(place.as_path())?.as_ref() != Some(&text) {
                 host.root.make_dir_durably(place.parent().as_path(), 0o700)?;
@@ -358,8 +369,11 @@ mod tests {
     fn a_moved_node_has_a_copy_of_its_config() {
         let machine = Files::new("kept-config");
         let host = Host::fixture(Root::new(&machine.0), Box::new(NoTools)).unwrap();
-        machine.put("etc/etcd-lun/config.toml", "[boot]\n");
-        machine.put("etc/etcd-lun/config.d/10-nodes.toml", "[[node]]\n");
+        let pool = "[target]\niqn = \"iqn.2024-02.com.example:etcd\"\nportals = [\"192.168.10.5\"]\n[etcd]\nruntime = \"static-pod\"\n";
+        let nodes =
+            "[[node]]\nhostname = \"master-0\"\ninitiator = \"iqn.1994-05.com.redhat:master-0\"\nlun = 1\n";
+        machine.put("etc/etcd-lun/config.toml", pool);
+        machine.put("etc/etcd-lun/config.d/10-nodes.toml", nodes);
         let wwid = "naa.60014051d8e4a3bd5a94f3f9a1a2b3c4".parse().unwrap();
         let local = Record::begin(4, FsUuid([1; 16]), wwid, "/var/lib/etcd".parse().unwrap(), Nonce([7; 16]));
         let lun = local.clone().commit(None);
@@ -369,11 +383,13 @@ mod tests {
             kept(&host, CONFIG_BY_HAND).into_iter().map(|source| source.text).collect::<Vec<_>>()
         };
         assert!(keeps(&local).is_empty());
-        assert_eq!(keeps(&lun), ["[boot]\n", "[[node]]\n"]);
-        // Without the object nothing is written over the copy.
+        assert_eq!(keeps(&lun), [pool, nodes]);
+        // A config of another release is not written over the copy that this one has used, nor is none.
+        machine.put("etc/etcd-lun/config.toml", "[later]\n");
+        assert_eq!(keeps(&lun), [pool, nodes]);
         host.root.remove("/etc/etcd-lun/config.toml").unwrap();
         host.root.remove("/etc/etcd-lun/config.d/10-nodes.toml").unwrap();
-        assert_eq!(keeps(&lun), ["[boot]\n", "[[node]]\n"]);
+        assert_eq!(keeps(&lun), [pool, nodes]);
         assert_eq!(host.root.mode(CONFIG_BY_HAND).unwrap().map(|mode| mode & 0o777), Some(0o600));
         assert!(keeps(&local).is_empty());
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Advances the LUN's use counter, if etcd's data is on it.
 pub(super) fn run(file: Option<&Path>) -> Result<(), Exit> {
-    let (host, identity, config) = config::TO_CHANGE.load(file)?;
+    let (host, identity, config) = config::TO_KEEP_UP.load(file)?;
     config::hold(&host)?;
     let marked = mark::mark(&Door::of(&host, &config)?, &config, &identity)?;
     print_out(&match marked {
@@ -23,7 +23,7 @@ pub(super) fn run(file: Option<&Path>) -> Result<(), Exit> {
 
 /// Limits how long a shutdown waits for an unreachable target.
 pub(super) fn let_go(file: Option<&Path>) -> Result<(), Exit> {
-    let (host, _, config) = config::TO_CHANGE.load(file)?;
+    let (host, _, config) = config::TO_KEEP_UP.load(file)?;
     config::hold(&host)?;
     match let_go::let_go(&Door::of(&host, &config)?, &config)? {
         None => print_out("The system is not shutting down: nothing to do."),

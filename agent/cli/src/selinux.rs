@@ -20,7 +20,7 @@ use std::path::Path;
 pub(super) fn install(file: Option<&Path>) -> Result<(), Exit> {
     // The module is the same on every node of the pool. A node whose entry is still to come has it too: without it systemd
     // could not start etcd-lun.service there, and nobody would read that the entry is missing.
-    let machine = config::TO_APPLY.machine()?;
+    let machine = config::TO_APPLY.or_kept().machine()?;
     let config::Loaded { pool, entry, .. } = machine.load(file)?;
     let host = machine.host;
     config::hold(&host)?;
