@@ -2,7 +2,7 @@
 # Puts the program etcd-lun in place. Written by `etcd-lun render`. Trusts only the sha256 in /etc/etcd-lun/program.
 #
 # etcd-lun-program.service runs `place SECONDS`. Without a copy, that starts etcd-lun-program-fetch.service, which runs `fetch`:
-# for that long where there is no program at all. Before an update a person runs `ahead IMAGE SHA256`, which keeps a copy.
+# for that long where there is no program at all. Before an update `etcd-lun pool fetch` runs `ahead IMAGE SHA256`, which keeps a copy.
 
 set -euo pipefail
 umask 022
@@ -154,11 +154,11 @@ copy_out() {
 }
 
 pull() {
-    local auth=() error
+    local auth=() error again=
     [ ! -e "$pull_secret" ] || auth=("--authfile=$pull_secret")
+    [ "$verb" = ahead ] || again=" It is tried again within a minute. Try by hand: systemctl restart etcd-lun-program"
     error=$(timeout 300 podman pull --quiet "${auth[@]}" "$image" 2>&1) ||
-        fail 1 "cannot fetch the image $image: ${error##*$'\n'}." \
-            "It is tried again in 20 seconds. Try by hand: systemctl restart etcd-lun-program"
+        fail 1 "cannot fetch the image $image: ${error##*$'\n'}.$again"
 }
 
 # What a power cut has left of an image is there for podman, and wrong: podman looks into no layer that it has, and would not fetch
@@ -203,6 +203,8 @@ place)
 fetch) fetch ;;
 ahead)
     is_right "$kept/$wanted" || fetch
+    # Older than any other: no object may ever bring it, and the newest other copy is the way back.
+    touch --date=@0 "$kept/$wanted"
     say "$kept/$wanted is the program of $image: the next boot of an object that names it needs no registry"
     ;;
 *) fail 2 "usage: ${0##*/} place [SECONDS] | fetch | ahead IMAGE SHA256" ;;

@@ -141,6 +141,7 @@ fn run(verb: &Verb, file: Option<&Path>) -> Result<(), Exit> {
         Verb::Render(Render::Target(options)) => render_target::target(file, options),
         Verb::Report(options) => report::run(file, options, &grammar::version()),
         Verb::Pool(pool::Verb::Health(options)) => pool::health(file, options),
+        Verb::Pool(pool::Verb::Fetch(options)) => pool::fetch(file, options),
         Verb::Pool(pool::Verb::Apply(options)) => pool::apply(file, options),
         Verb::Explain(options) => explain::run(options),
         Verb::Completion(options) => completion::script(options),

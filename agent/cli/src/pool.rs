@@ -1,9 +1,11 @@
 //! `pool`: the nodes of the config together, from an administrator's machine.
 
+mod fetch;
 mod moves;
 mod page;
 mod reach;
 
+pub(super) use fetch::fetch;
 pub(super) use moves::apply;
 
 use super::{
@@ -13,6 +15,7 @@ use super::{
     output::{OutputFormat, print_json, print_out},
 };
 use clap::{Args, Subcommand};
+use fetch::FetchOptions;
 use health::SaidNode;
 use moves::ApplyOptions;
 use reach::Reach;
@@ -27,6 +30,11 @@ pub(super) const POOL_HEALTH: Document<Vec<SaidNode>> =
 pub(super) enum Verb {
     /// Run `health` on every node of the config, side by side, and print one table; exit with 4 unless every check is ok
     Health(HealthOptions),
+    /// Bring the program of the next object to every node of the config, while the old one goes on running
+    #[command(
+        after_help = "Each node checks the sha256. With exit code 0 no boot with the object needs a registry."
+    )]
+    Fetch(FetchOptions),
     /// Move the nodes of the config one after the other, each when the cluster is whole again
     #[command(
         after_help = "It first asks every node for its plan, and changes nothing if one does not answer or refuses. \

@@ -5,6 +5,17 @@ pub(super) fn data_url(bytes: &[u8]) -> String {
     format!("data:;base64,{}", base64(bytes))
 }
 
+/// The contents of all data URLs in a document, as [`data_url`] writes them.
+pub(super) fn contents(document: &str) -> impl Iterator<Item = Vec<u8>> {
+    document.split("data:;base64,").skip(1).map(|text| {
+        let value = |digit| ALPHABET.iter().position(|known| *known == digit);
+        let values: Vec<_> = text.bytes().map_while(value).collect();
+        let bit = |at: usize| values.get(at / 6).map_or(0, |value| (value >> (5 - at % 6) & 1) as u8);
+        let byte = |at: usize| (8 * at..8 * at + 8).fold(0, |bits, at| bits << 1 | bit(at));
+        (0..values.len() * 6 / 8).map(byte).collect()
+    })
+}
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Base64 of RFC 4648, section 4.
@@ -39,8 +50,11 @@ mod tests {
             ("foobar", "Zm9vYmFy"),
         ] {
             assert_eq!(base64(plain.as_bytes()), encoded);
+            assert_eq!(contents(&data_url(plain.as_bytes())).next().unwrap(), plain.as_bytes());
         }
         assert_eq!(base64(&[0xfb, 0xff, 0xbf]), "+/+/");
         assert_eq!(data_url(b"f"), "data:;base64,Zg==");
+        let document = format!("a: \"{}\"\nb: {}\n", data_url(b"one"), data_url(&[0xfb, 0xff, 0xbf]));
+        assert_eq!(contents(&document).collect::<Vec<_>>(), [&b"one"[..], &[0xfb, 0xff, 0xbf]]);
     }
 }

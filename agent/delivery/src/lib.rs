@@ -26,7 +26,7 @@ pub use name::{ObjectName, Role};
 pub use objects::{disruption_policy, pinned_image_set};
 pub use program::{NotDeliverable, check as check_program};
 pub use target::{Backstores, TargetError, target};
-pub use way::{Program, Way};
+pub use way::{Program, Way, ordered};
 
 use config::{Nodes, Pool, SecretSource, Source, Target};
 use std::{fmt, io};

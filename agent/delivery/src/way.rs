@@ -1,6 +1,6 @@
 //! How the program reaches the nodes.
 
-use super::{ImageRef, NotDeliverable, check_program, pack};
+use super::{ImageRef, NotDeliverable, check_program, encode, pack};
 use std::{fmt, io};
 
 /// How the program reaches the nodes.
@@ -65,6 +65,23 @@ impl Way {
     }
 }
 
+/// The image that an object names, and the SHA-256 of its program for each architecture; none if no file of it names both, or
+/// several files do.
+pub fn ordered(object: &str) -> Option<(ImageRef, Vec<String>)> {
+    let is_sum = |sum: &str| sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mut orders = encode::contents(object).filter_map(|bytes| {
+        let (mut image, mut sums) = (None, Vec::new());
+        for line in std::str::from_utf8(&bytes).ok()?.lines().filter(|line| !line.starts_with('#')) {
+            match line.split_once('=')? {
+                ("image", name) => image = Some(name.parse().ok()?),
+                (_, sum) => sums.push(Some(sum.to_owned()).filter(|sum| is_sum(sum))?),
+            }
+        }
+        image.filter(|_| !sums.is_empty()).map(|image| (image, sums))
+    });
+    orders.next().filter(|_| orders.next().is_none())
+}
+
 /// Tells a reader on a node whose file this is.
 const HEAD: &str = "# The program of etcd-lun for each architecture, by its sha256. etcd-lun-program.service reads this file.\n";
 
@@ -77,6 +94,37 @@ impl fmt::Display for Way {
             }
             Self::Embedded(program) => write!(f, "with the program for {} inside", program.machine()),
             Self::Package => f.write_str("without the program"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::data_url;
+
+    #[test]
+    fn which_program_an_object_asks_for() {
+        let (one, two) = ("1".repeat(64), "2".repeat(64));
+        let image = format!("quay.io/example/etcd-lun@sha256:{}", "3".repeat(64));
+        let order = format!("{HEAD}image={image}\nx86_64={one}\naarch64={two}\n");
+        let object = |orders: &[&str]| {
+            let others = [&b"[target]\niqn = \"x\"\n"[..], b"#!/bin/bash\n", b"\xff", b""];
+            let all = others.iter().copied().chain(orders.iter().map(|order| order.as_bytes()));
+            all.map(|content| format!("- contents:\n    source: \"{}\"\n", data_url(content)))
+                .collect::<String>()
+        };
+        let (name, sums) = ordered(&object(&[&order])).unwrap();
+        assert_eq!((name.as_str(), sums), (&*image, vec![one.clone(), two]));
+        let embedded = format!("x86_64={one}\n");
+        for orders in [
+            &[][..],
+            &[&*order, &order],
+            &[&embedded],
+            &["image=quay.io/example/etcd-lun:v1\n"],
+            &["image=x\nx86_64=1\n"],
+        ] {
+            assert_eq!(ordered(&object(orders)), None, "{orders:?}");
         }
     }
 }

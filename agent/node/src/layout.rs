@@ -13,6 +13,8 @@ pub const CONFIG_AT_BOOT: &str = "/var/lib/etcd-lun/config.json";
 /// The config for a person whose node has none any more: the object may be removed before the data is back. The confined service
 /// cannot even look into this directory, so it cannot lead a run by hand astray.
 pub const CONFIG_BY_HAND: &str = "/var/lib/etcd-lun/bin/config.json";
+/// The copies of the program, each named by its sha256 (`units/etcd-lun-program.sh`).
+pub const COPIES: &str = "/var/lib/etcd-lun/program";
 /// Retired local data, a directory per generation.
 pub const RETIRED: &str = "/var/lib/etcd-lun/retired";
 /// The attribute of a directory in [`RETIRED`] that tells it as ours. Its value is the name that the data was retired

@@ -5,6 +5,7 @@
 mod butane;
 mod device;
 mod errors;
+mod fetch;
 mod fit;
 mod machineconfig;
 mod multipath;

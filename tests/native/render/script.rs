@@ -9,15 +9,15 @@ use std::{
     process::Command,
 };
 
-const PROGRAM: &str = "var/lib/etcd-lun/bin/etcd-lun";
-const KEPT: &str = "var/lib/etcd-lun/program";
+pub const PROGRAM: &str = "var/lib/etcd-lun/bin/etcd-lun";
+pub const KEPT: &str = "var/lib/etcd-lun/program";
 const LINK: &str = "usr/local/bin/etcd-lun";
 
 /// A directory that stands for the node's root. It holds one image at most, in the registry and in the node's storage.
-struct Root(PathBuf);
+pub struct Root(pub PathBuf);
 
 impl Root {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let root = Self(std::env::temp_dir().join(format!("etcd-lun-script-{name}-{}", std::process::id())));
         let dir = root.0.display();
         let podman = format!(
@@ -55,24 +55,24 @@ impl Root {
         root
     }
 
-    fn write(&self, name: &str, content: &[u8]) -> PathBuf {
+    pub fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.0.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
         path
     }
 
-    fn read(&self, name: &str) -> Option<Vec<u8>> {
+    pub fn read(&self, name: &str) -> Option<Vec<u8>> {
         fs::read(self.0.join(name)).ok()
     }
 
-    fn remove(&self, name: &str) {
+    pub fn remove(&self, name: &str) {
         let path = self.0.join(name);
         if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
     }
 
     /// The object asks for this program, by the image or, without one, by the packed program.
-    fn order(&self, program: &[u8], image: Option<&str>) {
+    pub fn order(&self, program: &[u8], image: Option<&str>) {
         let image = image.map(|image| format!("image={image}\n")).unwrap_or_default();
         let other = "0".repeat(64);
         let order = format!("# comment\n{image}other={other}\n{}={}\n", std::env::consts::ARCH, sum(program));
@@ -134,7 +134,7 @@ impl Drop for Root {
     }
 }
 
-fn sum(program: &[u8]) -> String {
+pub fn sum(program: &[u8]) -> String {
     let said = tool("sha256sum", &[], program).unwrap().stdout;
     String::from_utf8(said).unwrap().split_whitespace().next().unwrap().to_owned()
 }
@@ -249,8 +249,13 @@ fn the_next_program_is_there_before_its_object() {
     root.write("registry", b"two");
     let (code, said) = root.runs(&["ahead", IMAGE, &sum(b"three")]);
     assert!(code == 3 && said.contains("holds another program"), "{said}");
-    let (code, said) = root.runs(&["ahead", IMAGE, &sum(b"two")]);
-    assert!(code == 0 && said.contains("needs no registry"), "{said}");
+    // The first one is given up before its object.
+    for program in [&b"four"[..], b"two"] {
+        root.remove("storage");
+        root.write("registry", program);
+        let (code, said) = root.runs(&["ahead", IMAGE, &sum(program)]);
+        assert!(code == 0 && said.contains("needs no registry"), "{said}");
+    }
     assert_eq!(root.read(PROGRAM).unwrap(), b"one");
     assert_eq!(root.places(b"one"), "");
     for away in ["registry", "storage"] {
@@ -259,6 +264,9 @@ fn the_next_program_is_there_before_its_object() {
     root.podman();
     root.order(b"two", Some(IMAGE));
     root.places(b"two");
+    // The way back needs the program that was in place.
+    root.order(b"one", Some(IMAGE));
+    root.places(b"one");
     assert_eq!(root.podman(), "");
 }
 

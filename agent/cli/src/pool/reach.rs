@@ -14,11 +14,10 @@ use std::time::Duration;
 /// Which nodes, and how they are reached.
 #[derive(Debug, Args)]
 pub(super) struct Reach {
-    /// How a command gets to a node, {node} being its name: 'oc debug -q node/{node} -- chroot /host', or 'ssh root@{node}'
+    /// How a command gets to {node}: 'oc debug -q node/{node} -- chroot /host', or 'ssh root@{node}'
     #[arg(long, value_name = "COMMAND")]
     pub via: Via,
-    /// Only this node; may be given several times, or with several names in it, as `oc get nodes -o name` prints them. Without
-    /// it, all that the config names
+    /// Only this node, or those of `oc get nodes -o name`; may be repeated. Default: all of the config
     #[arg(long, value_name = "NAME", add = completion::nodes())]
     pub node: Vec<String>,
 }
