@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use nodes::bed::Bed;
+use nodes::cluster::pool::{self, Pool};
 use nodes::delivery::{EtcdRunner, ignition_of};
 use nodes::desk::ssh_config;
 use nodes::node::Node;
@@ -17,8 +18,6 @@ use nodes::registry::{self, Registry};
 use nodes::scenarios::boot::NODES;
 use nodes::scene;
 use nodes::vm::Life;
-
-use crate::pool::{self, Pool};
 
 /// What is at the desk: name, mode, text.
 const FILES: [(&str, u32, &str); 4] = [

@@ -1,7 +1,6 @@
 //! Measurements and comparisons on nodes of the test bed. They take from minutes to hours, and their figures stand in `docs/`.
 //!
 //! - `compare`: etcd-lun and other ways to move an etcd, in the same situations
-//! - `pool`: three nodes whose etcds are one cluster
 //! - `desk`: an administrator's machine in front of them, to try a rollout by hand
 //! - `roll`: the etcds of three nodes move one after the other
 //! - `switch`: how long a client gets no answer while an etcd moves
@@ -9,6 +8,5 @@
 
 pub mod compare;
 pub mod desk;
-pub mod pool;
 pub mod roll;
 pub mod switch;

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use nodes::bed::Bed;
 use nodes::cluster::client::{Client, Endpoint};
 use nodes::cluster::node::ANSWERS;
+use nodes::cluster::pool::{self, Pool};
 use nodes::cluster::seat::Seat;
 use nodes::cluster::{Span, during, judge};
 use nodes::delivery::EtcdRunner;
@@ -23,9 +24,7 @@ use nodes::scenarios::boot::NODES;
 use nodes::scene::{self, LUN_SIZE, Wanted};
 use nodes::target::{self, Target};
 use nodes::tour::{self, At, Tour};
-use nodes::{cluster, host, scenarios, suite};
-
-use crate::pool::{self, Pool};
+use nodes::{cluster, host, scenarios};
 
 /// Plays the roll, and afterwards the way back if that is wanted. What the desk prints is what docs/tour.md says, or is written
 /// there.
@@ -41,7 +40,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, rollback: bool, write_tour: bool) -> Re
     );
     let played = roll.play(bed, agent, &mut target, rollback);
     if played.is_err() {
-        roll.collect()?;
+        roll.0.collect("roll")?;
     }
     let said = played?;
     if said.len() != tour.commands(At::Desk).count() {
@@ -206,16 +205,6 @@ impl Roll {
             bail!("after {what}, /var/lib/etcd of {} is a mount of {found:?}", seat.name);
         }
         Ok(span)
-    }
-
-    /// Keeps what shows the cause of a failure.
-    fn collect(&self) -> Result<()> {
-        for (node, seat) in self.0.nodes.iter().zip(&self.0.seats) {
-            let dir = suite::failure_dir().join(format!("roll-{}", seat.name));
-            node.collect(&dir)?;
-            println!("bed: evidence: {}", dir.display());
-        }
-        Ok(())
     }
 }
 

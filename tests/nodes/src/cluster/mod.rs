@@ -5,6 +5,7 @@
 //! - `client`: writes, reads, and asks what each member holds
 //! - `certificates`, `seat`: certificates and settings of a member
 //! - `member`, `node`: a member on the host, and the member in the node
+//! - `pool`: three nodes in three virtual machines instead, whose etcds are the members
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -26,6 +27,7 @@ pub mod client;
 pub mod history;
 pub mod member;
 pub mod node;
+pub mod pool;
 pub mod seat;
 
 use certificates::Certificates;

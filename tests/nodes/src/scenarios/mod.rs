@@ -26,7 +26,6 @@ pub mod cuts;
 mod declined;
 mod delivered;
 mod device;
-mod earlier;
 mod exposure;
 mod fabric;
 mod faults;
@@ -49,6 +48,7 @@ mod selinux;
 mod storage;
 mod terminal;
 mod tools;
+mod update;
 
 /// Every scenario.
 pub fn all() -> Vec<Scenario> {
@@ -56,13 +56,13 @@ pub fn all() -> Vec<Scenario> {
         // Scenarios that take minutes come first, so that all lanes end at about the same time.
         boot::scenarios(),
         delivered::scenarios(),
+        update::scenarios(),
         selinux::scenarios(),
         cuts::scenarios(),
         beside::scenarios(),
         cluster::scenarios(),
         device::scenarios(),
         fabric::scenarios(),
-        earlier::scenarios(),
         exposure::scenarios(),
         restored::scenarios(),
         lio::scenarios(),

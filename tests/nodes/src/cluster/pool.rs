@@ -7,20 +7,20 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
-use nodes::bed::Bed;
-use nodes::cluster::certificates::{self, BUNDLE, Certificates, ON_NODE, Purpose};
-use nodes::cluster::namespace;
-use nodes::cluster::node::{ANSWERS, prepare};
-use nodes::cluster::seat::Seat;
-use nodes::delivery::{self, EtcdRunner};
-use nodes::etcd;
-use nodes::image::{ETCD_POD, networks};
-use nodes::net::{Machine, Path as Network};
-use nodes::node::Node;
-use nodes::scenarios::boot::NODES;
-use nodes::scene;
-use nodes::target::{self, Lun, Offer, Target};
-use nodes::vm::Options;
+use super::certificates::{self, BUNDLE, Certificates, ON_NODE, Purpose};
+use super::namespace;
+use super::node::{ANSWERS, prepare};
+use super::seat::Seat;
+use crate::bed::Bed;
+use crate::delivery::{self, EtcdRunner};
+use crate::etcd;
+use crate::image::{ETCD_POD, networks};
+use crate::net::{Machine, Path as Network};
+use crate::node::Node;
+use crate::scenarios::boot::NODES;
+use crate::target::{self, Lun, Offer, Target};
+use crate::vm::Options;
+use crate::{scene, suite};
 
 /// How many keys the cluster has.
 pub const KEYS: usize = 2000;
@@ -71,6 +71,16 @@ impl Pool {
         let (node, seat) = nodes.first().zip(seats.first()).context("there is no node")?;
         etcd::put_keys_at(node, &seat.endpoint().address, KEYS)?;
         Ok(Self { nodes, seats, namespace: namespace(bed) })
+    }
+
+    /// Keeps what shows the cause of a failure.
+    pub fn collect(&self, what: &str) -> Result<()> {
+        for (node, seat) in self.nodes.iter().zip(&self.seats) {
+            let dir = suite::failure_dir().join(format!("{what}-{}", seat.name));
+            node.collect(&dir)?;
+            println!("bed: evidence: {}", dir.display());
+        }
+        Ok(())
     }
 
     /// The names and the addresses of the nodes.
