@@ -12,6 +12,8 @@ use crate::suite::Scenario;
 use crate::verbs;
 
 const CLAIM: &str = "run `etcd-lun claim`";
+const ONE_NODE: &[u8] = include_bytes!("../../../../docs/one-node.md");
+const TYPE: &[u8] = include_bytes!("../../guest/one-node.sh");
 
 pub(super) fn scenarios() -> Vec<Scenario> {
     vec![
@@ -50,6 +52,15 @@ pub(super) fn scenarios() -> Vec<Scenario> {
                 bail!("`health` without the mount should exit with 4: {ill}");
             }
             Ok(())
+        }),
+        Scenario::new("migrate/as-one-node-says", |stage| {
+            stage.strip()?;
+            stage.node.put("/root/one-node.md", 0o600, ONE_NODE)?;
+            stage.node.put("/root/type", 0o700, TYPE)?;
+            let (portal, secret) = (crate::net::Path::A.portal(), scene::chap().secret);
+            let typed = format!("/root/type {portal} {} {secret}", scene::INITIATOR);
+            let output = stage.node.run_within(&typed, 6 * scene::LIMIT)?;
+            if output.code == 0 { Ok(()) } else { bail!("docs/one-node.md: {output}") }
         }),
         Scenario::new("migrate/record-lost", |stage| {
             stage.migrate()?;
