@@ -41,9 +41,9 @@ impl SystemRunner {
         if let Some(dir) = &what.dir {
             command.current_dir(dir.as_path());
         }
-        if what.tool == Tool::Rsync {
-            // rsync is linked with OpenSSL for checksums that it doesn't use here. OpenSSL would look for its config, in
-            // directories with keys of the node, which are closed to the service's SELinux domain (openssl-env(7)).
+        if matches!(what.tool, Tool::Rsync | Tool::Iscsiadm) {
+            // Both are linked with OpenSSL, for checksums that are not used here, and for CHAP's digests. It would look for its config,
+            // in directories with keys of the node, which are closed to the service's SELinux domain (openssl-env(7)).
             command.env("OPENSSL_CONF", "/dev/null");
         }
         let mut child = command
