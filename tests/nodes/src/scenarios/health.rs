@@ -163,7 +163,7 @@ const BREAKS: &[(&str, &str, &str, &[&str])] = &[
     ),
     (
         "a LUN from the past",
-        "sed -i 's/\"activations\": [0-9]*/\"activations\": 99/' /var/lib/etcd-lun/authority.json",
+        "cp /var/lib/etcd-lun/authority.json /run/kept; sed -i 's/\"activations\": [0-9]*/\"activations\": 99/' /var/lib/etcd-lun/authority.json",
         "cp /run/kept /var/lib/etcd-lun/authority.json",
         &["stamp"],
     ),

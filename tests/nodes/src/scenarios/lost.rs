@@ -244,9 +244,7 @@ pub(super) fn beneath_the_mount(stage: &mut Stage, live: bool, volume: u32) -> R
                  /LUN assignments|Power-on/ && !a {{ a = $1 }} /XFS .* shut down|Failing path|Synchronizing SCSI cache/ && a && !b {{ b = $1 }} END {{ print b - a }}'"
     ))?;
     // The run that attaches the other volume as a new disk has refused it too.
-    stage.wait_until(
-        "[ \"$(systemctl show --property ExecMainStatus --value etcd-lun-lost.service)\" = 3 ]",
-    )?;
+    stage.wait_until(&format!("SINCE={since}; {ran} status=3/"))?;
     println!("        another volume was noticed after {took} s, {acknowledged} keys are acknowledged");
     // An emulated node is slow.
     if !(0.0..30.0).contains(&took.parse::<f64>()?) || fingerprint(&other)? != before {

@@ -142,7 +142,7 @@ fn followed(stage: &mut Stage) -> Result<()> {
         bail!("the follower's JSON is not that of its own look: {follower}");
     }
     let shown: Vec<usize> = follower.stderr.lines().filter_map(number).collect();
-    if shown.is_empty() || shown.iter().any(|step| *step <= held_at) {
+    if shown.is_empty() || shown.iter().any(|step| *step < held_at) {
         bail!("the follower should show the steps from {held_at} on, and it shows {shown:?}: {follower}");
     }
     stage.is_on_lun()
