@@ -85,11 +85,8 @@ pub(super) fn put_aside(input: &PlanInput<'_>) -> Result<Option<Step>, Refusal> 
     match input.local {
         local if local.is_fenced() => Ok(None),
         local if local.is_empty() => Ok(Some(Step::Protocol(ProtocolStep::Fence { at }))),
-        LocalDir::Present { immutable: Some(false), with_state: true, .. }
-            if barred_data(input)?.is_none() =>
-        {
-            Ok(Some(Step::Protocol(ProtocolStep::Bar { at })))
-        }
+        // Where it cannot be moved, the step fails, and keeps etcd out by the flag of its database.
+        LocalDir::Present { immutable: Some(_), .. } => Ok(Some(Step::Protocol(ProtocolStep::Bar { at }))),
         LocalDir::Present { .. } | LocalDir::Absent => {
             Err(AuthorityRefusal::NotBarred { at: at.to_string(), to: format!("{BARRED}/{BARRED_DATA}") }
                 .into())

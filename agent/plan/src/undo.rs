@@ -88,8 +88,11 @@ impl Attempt<'_> {
             && self.begun.iter().all(|step| matches!(step, Step::Node(_)))
     }
 
+    /// Only a LUN that is newer has the local data barred.
     fn is_out_of_date(self) -> bool {
+        let bars = |step: &Step| matches!(step, Step::Protocol(ProtocolStep::Bar { .. }));
         matches!(self.refusal, Some(Refusal::Authority(AuthorityRefusal::LunNewer { .. })))
+            || self.begun.iter().any(bars)
     }
 }
 

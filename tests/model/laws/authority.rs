@@ -94,6 +94,15 @@ fn nothing_is_barred_under_an_etcd_that_runs() {
     }
 }
 
+/// Where barred data is left over, the bar is begun too: it fails, and keeps etcd out by the flag of its database.
+#[test]
+fn a_bar_is_begun_also_where_it_cannot_end() {
+    let node = with(Some(record()), OURS, stamp(2, 500), true);
+    let node = Node { barred_data: Fact::Known(Some(BarredData { returns_as: None })), ..node };
+    let steps = plan(&config(), &node, Occasion::Boot).unwrap().steps;
+    assert_eq!(steps.iter().map(Step::id).collect::<Vec<_>>(), ["bar"]);
+}
+
 /// At boot nothing comes before the look at the LUN: whatever else is wrong with the node, etcd must not start on old data.
 #[test]
 fn at_boot_the_lun_is_looked_at_first() {

@@ -124,11 +124,14 @@ fn a_boot_starts_nothing_that_it_has_not_stopped_before_it_has_seen_the_lun() {
     });
     let refused = Attempt { refusal: Some(&newer), ..looked() };
     let unseen = Attempt::default();
+    let bar = [Step::Protocol(ProtocolStep::Bar { at: config().etcd.data_dir })];
+    let barring = Attempt { begun: &bar, ..looked() };
     let node = Node { record: Fact::Known(None), ..stopped_by_us(node()) };
     for (goal, attempt, is_started) in [
         (boot, looked(), true),
         (boot, unseen, false),
         (boot, refused, false),
+        (boot, barring, false),
         (by_hand, unseen, true),
         (by_hand, refused, false),
     ] {

@@ -17,7 +17,7 @@ pub fn bar(machine: &mut dyn Machine, at: &AbsPath) -> anyhow::Result<String> {
     guard::nothing_is_mounted(machine, at)?;
     guard::etcd_is_at_rest(machine, at)?;
     retire::put_aside(machine, at, aside, |machine| rests(machine, aside))
-        .with_context(|| format!("{at} is not barred"))?;
+        .with_context(|| format!("the LUN is newer than this node's record, and {at} is not barred"))?;
     fence::fence(machine, at)?;
     tracing::warn!("the local data was barred, because the LUN is newer");
     Ok(format!("the data of {at} lies in {}, and etcd cannot start", aside.path()))
