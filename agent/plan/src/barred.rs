@@ -18,7 +18,6 @@ use node::{
     authority::Stamp,
     layout::{BARRED, BARRED_DATA, STATE},
 };
-use terms::Wwid;
 
 /// Where nothing is committed, a boot looks at the LUN before anything else is checked: whatever is missing on this node, etcd must
 /// not start on data that is out of date. So does a run by hand where the directory keeps etcd out: its data may be on the LUN. Only
@@ -46,7 +45,7 @@ pub(super) fn look(input: &PlanInput<'_>) -> Result<Option<Plan>, Refusal> {
 pub(super) fn is_judged(node: &Node) -> bool {
     let Some(LunView::Seen(seen)) = node.lun.known() else { return false };
     match seen.content.known() {
-        Some(Content::Xfs { stamp, .. }) => seen.wwid.known().is_some() && stamp.known().is_some(),
+        Some(Content::Xfs { stamp, .. }) => stamp.known().is_some(),
         Some(Content::Blank | Content::Unfinished { .. } | Content::Foreign { .. }) => true,
         None => false,
     }
@@ -55,18 +54,22 @@ pub(super) fn is_judged(node: &Node) -> bool {
 /// The plan, if the LUN is newer than the record.
 pub(super) fn plan_if_newer(input: &PlanInput<'_>, seen: &Lun) -> Result<Option<Plan>, Refusal> {
     let Some(Content::Xfs { uuid, stamp, .. }) = seen.content.known() else { return Ok(None) };
-    let (Some(Some(stamp)), Some(wwid)) = (stamp.known(), seen.wwid.known()) else { return Ok(None) };
+    let Some(Some(stamp)) = stamp.known() else { return Ok(None) };
     match order_of(input, Some(*uuid), stamp) {
-        Order::Newer => bar(input, wwid, stamp).map(Some),
+        Order::Newer => bar(input, seen, stamp).map(Some),
         Order::Same { .. } | Order::Older | Order::Released | Order::OtherOwner | Order::OtherFilesystem => {
             Ok(None)
         }
     }
 }
 
-fn bar(input: &PlanInput<'_>, wwid: &Wwid, stamp: &Stamp) -> Result<Plan, Refusal> {
+fn bar(input: &PlanInput<'_>, seen: &Lun, stamp: &Stamp) -> Result<Plan, Refusal> {
     let at = input.data_dir();
-    let refusal = |local: &str| lun_newer(input, wwid, stamp, local);
+    // The stamp alone says that the LUN is newer.
+    let refusal = |local: &str| match require("the LUN's WWID", &seen.wwid) {
+        Ok(wwid) => lun_newer(input, wwid, stamp, local),
+        Err(unknown) => unknown,
+    };
     if input.etcd.running || !input.etcd.lock_holders.is_empty() {
         return Err(refusal(&format!(
             "etcd runs on {at}, which is out of date: stop it, then run `etcd-lun apply`, which keeps it from starting there"

@@ -120,7 +120,10 @@ fn at_boot_the_lun_is_looked_at_first() {
         })
     };
     let var_lib = Some("system_u:object_r:var_lib_t:s0");
+    let mut without_wwid = node.clone();
+    seen(&mut without_wwid).wwid = unknown();
     for also in [
+        without_wwid,
         node.clone(),
         Node { selinux: unknown(), ..node.clone() },
         Node { selinux: on(var_lib, false), ..node.clone() },
