@@ -11,9 +11,9 @@ use super::{
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{
-        AtFlags, CWD, Gid, IFlags, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags, Uid, XattrFlags,
-        fchmod, fchown, fgetxattr, fremovexattr, fsetxattr, fstat, fsync, ioctl_getflags, ioctl_setflags,
-        mkdirat, openat, openat2, renameat_with, statx,
+        AtFlags, CWD, Gid, IFlags, Mode, OFlags, RenameFlags, StatxFlags, Uid, XattrFlags, fchmod, fchown,
+        fgetxattr, fremovexattr, fsetxattr, fstat, fsync, ioctl_getflags, ioctl_setflags, mkdirat, openat,
+        renameat_with, statx,
     },
     io::Errno,
     mount::{OpenTreeFlags, open_tree},
@@ -68,13 +68,17 @@ pub fn is_immutable(file: impl AsFd) -> io::Result<Option<bool>> {
 
 /// Opens a file below a directory, without following any link; none if it is absent.
 pub fn file_beneath(dir: impl AsFd, path: &str) -> io::Result<Option<OwnedFd>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    match openat2(dir, path, flags, Mode::empty(), how) {
-        Ok(file) => Ok(Some(file)),
-        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-        Err(error) => Err(error.into()),
+    // Not by openat2(2): in a unit with `RestrictSUIDSGID=` systemd lets it fail (`seccomp_restrict_suid_sgid`).
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = dir.as_fd().try_clone_to_owned()?;
+    for name in path.split('/') {
+        file = match openat(&file, name, flags, Mode::empty()) {
+            Ok(below) => below,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
     }
+    Ok(Some(file))
 }
 
 /// Sets or clears the immutable flag, durably. Needs `CAP_LINUX_IMMUTABLE`.
