@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::bed::Bed;
 use crate::host;
 use crate::image::ETCD_POD;
+use crate::node::Node;
 use crate::registry;
 use crate::release::Release;
 use crate::tree::Tree;
@@ -36,6 +37,14 @@ pub enum EtcdRunner {
 
 /// Where distributions install Ignition. It is made for the initramfs, so it is not on the search path.
 const IGNITION: &str = "/usr/lib/dracut/modules.d/30ignition/ignition";
+
+/// Writes an object's files and units on a running node. A script stands in for the Machine Config Daemon; /run executes nothing.
+pub fn write_on(node: &Node, ignition: &str) -> Result<()> {
+    let daemon = "/var/usrlocal/bin/machine-config-daemon";
+    node.put(daemon, 0o755, include_bytes!("../guest/machine-config-daemon"))?;
+    node.put("/run/ignition.json", 0o600, ignition.as_bytes())?;
+    node.ok(&format!("{daemon} /run/ignition.json")).map(drop)
+}
 
 /// The Ignition config in a MachineConfig.
 pub fn ignition_of(machine_config: &str) -> Result<Value> {

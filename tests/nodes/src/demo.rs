@@ -20,8 +20,6 @@ use crate::vm::{Options, Selinux};
 const KEYS: usize = 10_000;
 /// By this file each boot starts etcd-lun.
 const AT_BOOT: &str = "/etc/systemd/system/multi-user.target.d/50-etcd-lun.conf";
-/// Writes an object's files and units on a running node. A stand-in.
-const DAEMON: &[u8] = include_bytes!("../guest/machine-config-daemon");
 const DATA: &str = "/var/lib/etcd";
 
 /// Plays the demo and prints each step. Returns an error if anything is not as expected.
@@ -57,10 +55,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     // Debian's policy lets podman have no module loaded, and read no file of another label. On a node of OpenShift CRI-O has loaded
     // the module.
     node.ok("modprobe overlay; restorecon -R /etc/containers /var/lib/kubelet")?;
-    // Nothing can be executed in /run.
-    node.put("/var/usrlocal/bin/machine-config-daemon", 0o755, DAEMON)?;
-    node.put("/run/ignition.json", 0o600, delivery::ignition_of(&object)?.to_string().as_bytes())?;
-    node.ok("/var/usrlocal/bin/machine-config-daemon /run/ignition.json")?;
+    delivery::write_on(&node, &delivery::ignition_of(&object)?.to_string())?;
     // Each step is done by hand first, to be watched.
     node.ok(&format!("mv {AT_BOOT} /root/at-boot"))?;
     show(&node, "cat /etc/etcd-lun/config.toml /etc/etcd-lun/program; ls -l /etc/etcd-lun")?;

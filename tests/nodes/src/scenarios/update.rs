@@ -16,7 +16,7 @@ use crate::cluster::client::{Client, Endpoint};
 use crate::cluster::pool::{self, Pool};
 use crate::cluster::seat::Seat;
 use crate::cluster::{Span, during, judge};
-use crate::delivery::{EtcdRunner, ignition_of};
+use crate::delivery::{EtcdRunner, ignition_of, write_on};
 use crate::desk::Desk;
 use crate::host;
 use crate::node::Node;
@@ -25,8 +25,8 @@ use crate::registry::{Pushed, Registry};
 use crate::scene::{LIMIT, PROGRAM, Wanted};
 use crate::stage::Stage;
 use crate::suite::Scenario;
+use crate::verbs;
 
-const DAEMON: &str = "/var/usrlocal/bin/machine-config-daemon";
 const PID: &str = "systemctl show --property MainPID --value etcd.service";
 
 pub(super) fn scenarios() -> Vec<Scenario> {
@@ -54,12 +54,6 @@ impl Release {
         Ok(Self { program, file, ignition: ignition_of(&object)?.to_string() })
     }
 
-    fn put_on(&self, node: &Node) -> Result<()> {
-        node.put(DAEMON, 0o755, include_bytes!("../../guest/machine-config-daemon"))?;
-        node.put("/run/ignition.json", 0o600, self.ignition.as_bytes())?;
-        node.ok(&format!("{DAEMON} /run/ignition.json")).map(drop)
-    }
-
     fn is_in_place(&self, node: &Node) -> Result<()> {
         node.ok(&format!("echo {}  {PROGRAM} | sha256sum --check", self.program.sum)).map(drop)
     }
@@ -80,7 +74,7 @@ fn of_a_pool(stage: &mut Stage, program: &Path) -> Result<()> {
     let pool = Pool::boot(&stage.bed, EtcdRunner::Unit, |node, seat| {
         registry.introduce(node)?;
         pool::link_certificate(node, seat)?;
-        one.put_on(node)?;
+        write_on(node, &one.ignition)?;
         // Its etcd begins on the LUN.
         node.ok("systemctl daemon-reload; systemctl start --no-block etcd-lun")?;
         boot::wait_for(node, "etcd-lun.service", "active", LIMIT)?;
@@ -136,7 +130,7 @@ impl Day {
     fn change(&mut self, client: &Client, at: usize, to: &Release, by: &Release) -> Result<()> {
         let Self { pool, endpoints, spans } = self;
         let (node, name) = (&mut pool.nodes[at], NODES[at]);
-        to.put_on(node)?;
+        write_on(node, &to.ignition)?;
         // The program may not know the config that is there now. The second verb ends each shutdown.
         node.ok("etcd-lun mark && etcd-lun let-go")?;
         let (span, ()) = during(client, &pool.namespace, endpoints, "the boot", name, || {
@@ -151,7 +145,7 @@ impl Day {
     fn is_well(&self) -> Result<()> {
         let rows = r#"[.health.rows[] | select(.outcome != "ok" and .check != "iowait")]"#;
         let is_well = format!("etcd-lun health --json | jq --exit-status '{rows} == []'");
-        self.pool.nodes.iter().try_for_each(|node| node.ok(&is_well).map(drop))
+        self.pool.nodes.iter().try_for_each(|node| node.ok(&is_well).and_then(|_| verbs::plans_nothing(node)))
     }
 }
 
