@@ -53,8 +53,8 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     println!("  an object of {} bytes", object.len());
     registry.introduce(&node)?;
     // Debian's policy lets podman have no module loaded, and read no file of another label. On a node of OpenShift CRI-O has loaded
-    // the module.
-    node.ok("modprobe overlay; restorecon -R /etc/containers /var/lib/kubelet")?;
+    // the first, and the root is the second.
+    node.ok("modprobe -a overlay xfs; restorecon -R /etc/containers /var/lib/kubelet")?;
     delivery::write_on(&node, &delivery::ignition_of(&object)?.to_string())?;
     // Each step is done by hand first, to be watched.
     node.ok(&format!("mv {AT_BOOT} /root/at-boot"))?;

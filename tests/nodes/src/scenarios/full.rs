@@ -49,7 +49,6 @@ pub(super) fn filled_and_grown(stage: &mut Stage) -> Result<()> {
         "etcdctl --command-timeout 10s put full/c </run/value >/dev/null 2>&1; systemctl -q is-failed etcd.service",
         Duration::from_secs(300),
     )?;
-    // Each try that fails leaves another amount free.
     fill(stage, 1)?;
 
     storage::resize(stage, 2 * LUN_SIZE)?;
@@ -68,10 +67,11 @@ pub(super) fn filled_and_grown(stage: &mut Stage) -> Result<()> {
     stage.is_on_lun()
 }
 
-/// Leaves this many MiB of the LUN free.
+/// Leaves at most this many MiB of the LUN free. Each try of etcd that fails leaves another amount.
 fn fill(stage: &Stage, mib: u64) -> Result<()> {
     let script = format!(
-        "mkdir -p {ARCHIVE} && fallocate -l $(($(df --output=avail -B1 {ARCHIVE} | tail -n 1) - ({mib} << 20))) {ARCHIVE}/{mib}"
+        "mkdir -p {ARCHIVE} && size=$(($(df --output=avail -B1 {ARCHIVE} | tail -n 1) - ({mib} << 20)))
+         [ $size -le 0 ] || fallocate -l $size {ARCHIVE}/{mib}"
     );
     stage.node.ok(&script).map(drop)
 }

@@ -319,8 +319,8 @@ fn labels(node: &Node) -> Result<()> {
 /// Somebody attaches another LUN of the same target.
 fn another_lun_keeps_its_label(node: &Node, number: usize) -> Result<()> {
     let label = node.ok(&format!(
-        "echo 0 0 {number} >/sys/class/scsi_host/$(ls /sys/class/iscsi_host | head -n 1)/scan; udevadm settle
-         disk=$(readlink -f /dev/disk/by-path/*-lun-{number}); stat --format %C $disk
+        "echo 0 0 {number} >/sys/class/scsi_host/$(ls /sys/class/iscsi_host | head -n 1)/scan
+         until disk=$(readlink -e /dev/disk/by-path/*-lun-{number}); do sleep 0.2; done; udevadm settle; stat --format %C $disk
          echo 1 >/sys/block/$(basename $disk)/device/delete; udevadm settle"
     ))?;
     if !label.contains("fixed_disk_device_t") {
