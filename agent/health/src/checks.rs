@@ -240,6 +240,13 @@ pub(super) fn mount(input: CheckInput<'_>) -> Outcome {
                 claims.join(", ")
             ));
         }
+        // The filesystem goes on, and the kernel takes such a page for clean.
+        let errors = input.health.kernel_errors.known().into_iter().flatten();
+        if let Some(said) = errors.rev().find(|said| said.contains(": writeback error on inode ")) {
+            return found(format!(
+                "a write has failed (`{said}`): only memory has what etcd reads then, and a reboot loses it; before one, follow \"A write has failed\" in `etcd-lun explain troubleshooting`"
+            ));
+        }
         ok(format!("{} on {at}", mount.source))
     }))
 }

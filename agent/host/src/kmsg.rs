@@ -102,6 +102,7 @@ const ANNOUNCEMENTS: [&str; 4] = [
 /// XFS (sdb): log I/O error -5                            (`Mounting V5 Filesystem` drops the lines before it)
 /// I/O error, dev sdb, sector 2048 op 0x1:(WRITE) ...     also: critical target error, dev sdb, ...
 /// Buffer I/O error on dev sdb, logical block 0, ...
+/// sdb: writeback error on inode 131, offset 0, sector 64 (kernel `fs/iomap/buffered-io.c`)
 ///  connection1:0: detected conn error (1020)
 ///  session1: session recovery timed out after 120 secs
 /// sd 2:0:0:1: [sdb] Synchronize Cache(10) failed: ...
@@ -125,6 +126,7 @@ pub fn errors_of(
         let of_disk = disks.iter().any(|disk| {
             text.contains(&format!("error, dev {disk},"))
                 || text.contains(&format!("Buffer I/O error on dev {disk},"))
+                || text.starts_with(&format!("{disk}: writeback error on inode "))
                 || (is_error && text.contains(&format!(" [{disk}] ")))
         });
         let of_session = sessions.iter().any(|sid| {
@@ -254,6 +256,7 @@ mod tests {
             (3, "I/O error, dev sdb, sector 2048 op 0x1:(WRITE) flags 0x9800 phys_seg 1 prio class 2"),
             (3, "critical target error, dev sdb, sector 0 op 0x1:(WRITE)"),
             (3, "Buffer I/O error on dev dm-0, logical block 0, lost async page write"),
+            (3, "dm-0: writeback error on inode 1179778, offset 684032, sector 1306176"),
             (6, " connection1:0: detected conn error (1020)"),
             (6, " session1: session recovery timed out after 120 secs"),
             (3, "sd 2:0:0:1: [sdb] Synchronize Cache(10) failed: Result: hostbyte=DID_TRANSPORT_FAILFAST"),
@@ -277,6 +280,7 @@ mod tests {
             (6, "XFS (sdb): Ending clean mount"),
             (1, "XFS (sdc): log I/O error -5"),
             (3, "I/O error, dev sdb1, sector 2048"),
+            (3, "sda: writeback error on inode 131, offset 0, sector 64"),
             (6, " connection11:0: detected conn error (1020)"),
             (6, " session11: session recovery timed out after 120 secs"),
             (6, "sd 2:0:0:1: [sdb] Attached SCSI disk"),

@@ -211,3 +211,13 @@ fn every_figure_that_is_wrong_is_found_and_nothing_else() {
         }
     }
 }
+
+/// The filesystem goes on, so nothing else is wrong.
+#[test]
+fn a_write_that_failed_is_found_at_the_mount() {
+    let mut facts = health_facts();
+    known(&mut facts.kernel_errors).push("sdb: writeback error on inode 131, offset 0".into());
+    let report = health::assess(&config(), &migrated(), &facts);
+    let row = report.rows.iter().find(|row| row.check == "mount").unwrap();
+    assert!(row.outcome.detail().starts_with("a write has failed (`sdb: "), "{}", row.outcome.detail());
+}
