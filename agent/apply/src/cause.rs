@@ -49,14 +49,20 @@ fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
         });
     }
     let sids: Vec<_> = sessions.iter().map(|session| session.sid).collect();
-    let said = kmsg::errors_of(&since.messages().ok()?, &disks, &[], &sids);
-    let said = one_line(said.first()?);
+    let errors = kmsg::errors_of(&since.messages().ok()?, &disks, &[], &sids);
+    let said = one_line(errors.first()?);
     if kmsg::is_reservation_conflict(&said) {
         return Some(format!(
             "the kernel says `{said}`: another computer, or an earlier session of this node, \
              holds a SCSI reservation on {place}; find out whose it is \
              (`sg_persist --in --read-reservation`), release it at the target, then run this again"
         ));
+    }
+    // The LUN answers, and XFS does not like what is there. The kernel's own advice may follow, and is wrong for an only copy.
+    if errors.iter().all(|error| error.starts_with("XFS (") && !error.contains("I/O error")) {
+        return Some(
+            "the filesystem may be damaged: do not run xfs_repair on the LUN, see `etcd-lun explain mount-failed`".into(),
+        );
     }
     Some(match &run.config.backing {
         Backing::Iscsi(_) => format!(

@@ -9,6 +9,7 @@ use node::{
 };
 use plan::{Goal, Horizon, Occasion, Plan};
 use std::fmt::Write as _;
+use terms::Bytes;
 
 /// The mount namespace. It is left out if this process was started in PID 1's.
 fn namespace(page: &mut Page, node: &Node) {
@@ -114,6 +115,22 @@ pub(super) fn status_without_config(record: &Fact<Option<Record>>, last_run: &st
     page.0
 }
 
+fn without_record(is_held: bool, is_fenced: bool) -> &'static str {
+    match (is_fenced, is_held) {
+        (true, _) => "no record, and the fence says that this node was migrated: see the last run's refusal",
+        (false, true) => "local disk: not migrated, because its entry has `migrate = false`",
+        (false, false) => "local disk: not migrated",
+    }
+}
+
+fn room((free, all): (Bytes, Bytes)) -> String {
+    let full = if free < NEXT_LOG { " (FULL: etcd cannot start)" } else { "" };
+    format!(", {free} of {all} free{full}")
+}
+
+/// The next file of etcd's log, which it allocates as a whole (etcd `server/storage/wal/wal.go`, `SegmentSizeBytes`).
+const NEXT_LOG: Bytes = Bytes(64_000_000);
+
 /// `status`
 pub(super) fn status(config: &Config, node: &Node, last_run: &str, at_work: bool) -> String {
     let mut page = Page::default();
@@ -125,8 +142,7 @@ pub(super) fn status(config: &Config, node: &Node, last_run: &str, at_work: bool
     page.fact("authority", &node.record, |record| match record {
         Some(record) if held => format!("{}; its entry has `migrate = false`", authority(record)),
         Some(record) => authority(record),
-        None if held => "local disk: not migrated, because its entry has `migrate = false`".into(),
-        None => "local disk: not migrated".into(),
+        None => without_record(held, node.local.known().is_some_and(LocalDir::is_fenced)).into(),
     });
     page.fact("etcd", &node.etcd, |found| etcd(found, node.rolled_back().is_some(), at_work));
     if let Some(cluster) = &node.cluster {
@@ -135,7 +151,7 @@ pub(super) fn status(config: &Config, node: &Node, last_run: &str, at_work: bool
     page.fact("mount", &node.mount, |mount| match mount {
         None => format!("nothing on {}", config.etcd.data_dir),
         Some(mount) => {
-            let free = mount.free.map(|(free, all)| format!(", {free} of {all} free")).unwrap_or_default();
+            let free = mount.free.map(room).unwrap_or_default();
             format!("{} on {} ({}){free}", mount.source, config.etcd.data_dir, mount.options.join(","))
         }
     });
@@ -264,6 +280,15 @@ fn lun(config: &Config, view: &LunView) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lost_record_and_a_full_lun_show() {
+        assert!(without_record(false, true).contains("was migrated"));
+        assert!(without_record(true, true).contains("was migrated"));
+        assert!(without_record(false, false).ends_with("not migrated"));
+        assert!(room((Bytes(1 << 20), Bytes(1 << 30))).ends_with("(FULL: etcd cannot start)"));
+        assert!(room((Bytes(64 << 20), Bytes(1 << 30))).ends_with("free"));
+    }
 
     /// `apply` beside a run that has stopped etcd would only follow that run, and beside a `rollback` do nothing.
     #[test]

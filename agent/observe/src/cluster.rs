@@ -70,7 +70,7 @@ pub enum Serving {
 #[derive(Debug, thiserror::Error)]
 pub enum NotServing {
     /// It does not answer as a member does.
-    #[error("this node's member at {url}: {error}; see that etcd runs, and check {} in the config", keys(.error))]
+    #[error("this node's member at {url}: {error}; see that etcd runs, and check {}", keys(.error))]
     Unanswered {
         /// Where it was asked.
         url: ClientUrl,
@@ -89,7 +89,10 @@ fn keys(error: &ApiError) -> &'static str {
         ApiError::Failed { code: 16 | 35 | 52 | 55 | 56, .. } => {
             "`cluster.cert` and `cluster.key`, and `cluster.client_url`"
         }
-        ApiError::Failed { code: 60 | 77, .. } => "`cluster.ca`",
+        ApiError::Failed { code: 60, .. } => {
+            "`cluster.ca`; if the certificate has expired, this node's clock, and renew it if that is right"
+        }
+        ApiError::Failed { code: 77, .. } => "`cluster.ca`",
         _ if error.is_other_protocol() => "`cluster.client_url` and `cluster.http_port`",
         _ => "`cluster.client_url`",
     }

@@ -167,6 +167,7 @@ fn a_member_that_starts_is_not_alarming() {
     for code in [7, 28, 35, 55, 56, 58, 60, 77, 52, 6] {
         assert!(failed(code).to_string().contains("check `cluster."), "{code}");
     }
+    assert!(failed(60).to_string().contains("has expired"));
     let wrong = failed(60).so_far();
     assert!(wrong.contains("has not answered yet: ") && wrong.contains("certificate"), "{wrong}");
 }
