@@ -93,6 +93,12 @@ impl<'a> Run<'a> {
     /// Does what may change a refusal ([`plan::Refusal::depends_on_login`]): [`Self::rescan_lun`], and has udev set labels that are
     /// missing.
     pub fn look_again(&self) -> anyhow::Result<()> {
+        let settled = || Ok(locate::are_settled(self.host, self.config)?.then_some(()));
+        if settled()?.is_none() {
+            // multipathd has made a map over the disk a moment ago, which nobody can read before udev has labelled it.
+            let monitor = Monitor::open(self.host).context("listening to udev")?;
+            monitor.wait_until(self.host, Instant::now() + LABEL_LIMIT, settled)?;
+        }
         self.rescan_lun()?;
         let disks = locate::answering_disks(self.host, self.config)?;
         let seen = disks.iter().map(|disk| block::disk(self.host, disk)).collect::<io::Result<Vec<_>>>()?;

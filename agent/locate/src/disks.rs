@@ -58,6 +58,16 @@ fn connected_disks(host: &Host, config: &Config) -> io::Result<Vec<String>> {
     }
 }
 
+/// True if udev has finished with the LUN's disks, and with the multipath map over them.
+pub fn are_settled(host: &Host, config: &Config) -> io::Result<bool> {
+    for disk in connected_disks(host, config)? {
+        if !is_settled(host, &disk)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Returns the disks without those that do not answer: a LUN in use may have fallen silent, and the first reads of a
 /// new one may get no answer, though the log-in did. Until udev has finished with a new disk, the kernel may still hold
 /// it.

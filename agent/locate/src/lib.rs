@@ -8,7 +8,7 @@ mod shown;
 mod udev;
 mod users;
 
-pub use disks::{answering_disks, disk_of, disks, disks_of_device, sessions_to_target};
+pub use disks::{answering_disks, are_settled, disk_of, disks, disks_of_device, sessions_to_target};
 pub use shown::Shown;
 pub use udev::{carries_label, has_map, is_claimed, is_settled};
 pub use users::{is_swap, session_users, users_of};
