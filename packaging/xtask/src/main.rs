@@ -53,7 +53,7 @@ enum Verb {
         #[arg(default_value = "etcd-lun-schemas")]
         into: String,
     },
-    /// Measure (`compare`, `desk`, `roll`, `switch`, and their options). As root.
+    /// Measure (`compare`, `desk`, `faults`, `roll`, `switch`, and their options). As root.
     Measure {
         /// The words of the command line of `measure`, without `--agent`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use measure::{compare, desk, roll, switch};
+use measure::{compare, desk, faults, roll, switch};
 use nodes::bed::Bed;
 use nodes::exit;
 
@@ -38,6 +38,14 @@ enum Verb {
         /// The static etcd-lun binary. It is in the release directory of the desk, and its image in the registry after a push.
         #[arg(long)]
         agent: PathBuf,
+    },
+    /// Take the storage from an etcd again and again while a client writes, and measure how soon writes are acknowledged again.
+    Faults {
+        /// The static etcd-lun binary.
+        #[arg(long)]
+        agent: PathBuf,
+        #[command(flatten)]
+        options: faults::Options,
     },
     /// Print the Ignition config of a MachineConfig. The desk's stand-in for `oc` runs this.
     #[command(hide = true)]
@@ -92,6 +100,7 @@ fn play(verb: Verb) -> Result<()> {
         Verb::Ignition { object } => desk::ignition(&object),
         Verb::Desk { agent } => desk::serve(&Bed::make()?, &agent),
         Verb::Compare { agent, only, times } => compare::play(&Bed::make()?, &agent, &only, times),
+        Verb::Faults { agent, options } => faults::play(&Bed::make()?, &agent, options),
         Verb::Roll { agent, rollback, write_tour } => roll::play(&Bed::make()?, &agent, rollback, write_tour),
         Verb::Switch { agent, sizes, runtimes, ways, times, lun } => {
             switch::play(&Bed::make()?, &agent, &sizes, &runtimes, &ways, times, lun.as_deref())

@@ -161,6 +161,8 @@ impl Path {
 pub enum Cut {
     /// They are dropped, so a connection times out.
     Drop,
+    /// Half of them are dropped.
+    Half,
     /// They are answered with a TCP reset, so a connection is refused.
     Reject,
 }
@@ -218,6 +220,7 @@ impl Net {
         rule.args(["-w", "-A", "INPUT", "-d", &path.target(), "-p", "tcp", "--dport", "3260"]);
         match how {
             Cut::Drop => rule.args(["-j", "DROP"]),
+            Cut::Half => rule.args("-m statistic --mode random --probability 0.5 -j DROP".split(' ')),
             Cut::Reject => rule.args(["-j", "REJECT", "--reject-with", "tcp-reset"]),
         };
         host::ok(&mut rule, LIMIT).map(drop)

@@ -222,9 +222,25 @@ impl Target {
 
     /// Maps another volume behind a LUN's number. Sessions stay. tgtd announces it (3F/0E) only with the next LUN that is mapped.
     pub fn exchange(&mut self, lun: Lun) -> Result<()> {
-        self.set("logicalunit", "delete", &["--tid", "1", "--lun", &lun.number.to_string()])?;
-        self.offer.luns.retain(|other| other.number != lun.number);
+        self.unmap(lun.number)?;
         self.map(lun)
+    }
+
+    /// Takes a LUN away. Sessions stay.
+    pub fn unmap(&mut self, number: u32) -> Result<()> {
+        self.set("logicalunit", "delete", &["--tid", "1", "--lun", &number.to_string()])?;
+        self.offer.luns.retain(|other| other.number != number);
+        Ok(())
+    }
+
+    /// Ends all sessions, as an array does that restarts a service. Nodes may log in again at once.
+    pub fn end_sessions(&self) -> Result<()> {
+        let text = host::ok(&mut self.tgtadm("target", "show", &[]), LIMIT)?;
+        for sid in text.lines().filter_map(|line| line.trim().strip_prefix("I_T nexus: ")) {
+            let mut end = self.tgtadm("conn", "delete", &["--tid", "1", "--sid", sid, "--cid", "0"]);
+            host::run(&mut end, LIMIT)?;
+        }
+        Ok(())
     }
 
     /// Makes the first LUN read-only or writable. Sessions stay.

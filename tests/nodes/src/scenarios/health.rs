@@ -68,7 +68,7 @@ pub(super) fn finding(stage: &Stage, check: &str) -> Result<String> {
 }
 
 /// Checks that every check is ok, except the ignored one.
-pub(super) fn is_well(stage: &Stage) -> Result<()> {
+pub fn is_well(stage: &Stage) -> Result<()> {
     stage.node.ok(ENABLE)?;
     let failing = failing(stage)?;
     if !failing.is_empty() {

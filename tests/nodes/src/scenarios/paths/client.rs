@@ -66,7 +66,7 @@ impl fmt::Display for Waited {
 
 /// The client.
 #[derive(Debug)]
-pub(in super::super) struct Client {
+pub struct Client {
     namespace: PathBuf,
     log: Arc<Mutex<Log>>,
     writes: Again<()>,
@@ -74,7 +74,7 @@ pub(in super::super) struct Client {
 
 impl Client {
     /// Starts to write, and waits for the first answers.
-    pub(in super::super) fn begin(stage: &Stage) -> Result<Self> {
+    pub fn begin(stage: &Stage) -> Result<Self> {
         let namespace = cluster::namespace(&stage.bed);
         let log = Arc::new(Mutex::new(Log::default()));
         let (seen, mut number) = (Arc::clone(&log), 0);
@@ -98,6 +98,15 @@ impl Client {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How long after a moment etcd acknowledged a write. `None` if it has not done so within the limit.
+    pub fn waited_from(&self, moment: Instant, limit: Duration) -> Result<Option<Duration>> {
+        host::poll(limit, PAUSE, || {
+            let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+            let later = log.acknowledged.partition_point(|one| one.at < moment);
+            Ok(log.acknowledged.get(later).map(|one| one.at - moment))
+        })
+    }
+
     /// Waits until etcd acknowledges a write that began from now on.
     pub(in super::super) fn goes_on(&self) -> Result<()> {
         let count = || self.log().acknowledged.len();
@@ -118,7 +127,7 @@ impl Client {
     }
 
     /// Stops, and checks that etcd has every acknowledged write.
-    pub(in super::super) fn end(self) -> Result<()> {
+    pub fn end(self) -> Result<()> {
         self.goes_on()?;
         let log = self.log();
         self.writes.end()?;

@@ -18,7 +18,7 @@ use client::{Client, ETCD_REFUSES, Waited};
 
 pub(super) mod boot;
 mod by_hand;
-pub(super) mod client;
+pub mod client;
 mod without;
 
 pub(super) fn scenarios() -> Vec<Scenario> {
@@ -58,7 +58,7 @@ const RENDER: &str =
     "mkdir -p /etc/multipath/conf.d; etcd-lun render multipath >/etc/multipath/conf.d/etcd-lun.conf";
 
 /// Puts multipathd's settings for the node's config in place, and starts it.
-pub(super) fn prepare_multipathd(stage: &Stage) -> Result<()> {
+pub fn prepare_multipathd(stage: &Stage) -> Result<()> {
     stage.node.ok(&format!("set -e; {OWN}{RENDER}; systemctl restart multipathd")).map(drop)
 }
 
@@ -86,7 +86,7 @@ fn is_on_map(stage: &Stage) -> Result<()> {
 /// kernel asks the target, until it gives the connection up, and until it gives the path up; if it is refused, the last.
 fn promise(stage: &Stage, how: Cut) -> Result<Duration> {
     let pings = match how {
-        Cut::Drop => "$(cat $c/recv_tmo) + $(cat $c/ping_tmo)",
+        Cut::Drop | Cut::Half => "$(cat $c/recv_tmo) + $(cat $c/ping_tmo)",
         Cut::Reject => "0",
     };
     let script = format!(

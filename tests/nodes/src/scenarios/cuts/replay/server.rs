@@ -45,7 +45,7 @@ impl<'a> Server<'a> {
             if let Some(status) = server.process.try_wait()? {
                 bail!("etcd ended ({status})");
             }
-            Ok(writer::missing_at(ADDRESS, &[]).ok())
+            Ok(writer::missing_at(ADDRESS, &[0]).ok())
         });
         match up {
             Ok(Some(_)) => Ok(server),
