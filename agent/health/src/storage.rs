@@ -151,7 +151,7 @@ pub(super) fn route(input: CheckInput<'_>) -> Outcome {
         for route in routes {
             match route.interface.as_deref() {
                 None => {
-                    return Err(CannotTell(format!("no route leads to {}", route.to)));
+                    return Err(CannotTell(format!("no interface has the address that is connected to {}", route.to)));
                 }
                 Some(BRIDGE) => {
                     return found(format!(

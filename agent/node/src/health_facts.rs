@@ -141,9 +141,9 @@ pub struct Starter {
 pub struct Route {
     /// The portal's address.
     pub to: String,
-    /// The interface; none if there is no route.
+    /// The interface; none if none has the address of the connection.
     pub interface: Option<String>,
-    /// The most bytes that a packet may have (MTU); none if there is no route.
+    /// The most bytes that a packet may have (MTU).
     pub mtu: Option<u32>,
 }
 

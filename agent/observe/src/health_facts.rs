@@ -3,7 +3,7 @@
 use super::{mounted_anew, records::others_at_target};
 use config::{Backing, Config};
 use hands::{Door, UnitUnknown, Units};
-use host::{Host, block, dir, iscsi, kmsg, pressure, route, staging, systemd::Unit, tree};
+use host::{Host, block, dir, iscsi, kmsg, pressure, staging, systemd::Unit, tree};
 use locate::disks;
 use node::{
     Fact, HealthFacts, ISCSID, LunView, Multipath, Node, OtherUse, Path, Pressure, Route, Starter, UnitState,
@@ -212,9 +212,7 @@ fn routes(host: &Host, sessions: &[Session]) -> io::Result<Vec<Route>> {
     for session in sessions {
         // The session is down. It has a check of its own.
         let Some(address) = &session.address else { continue };
-        let to =
-            address.host.parse().map_err(|_| io::Error::other(format!("{address} is not an address")))?;
-        let (interface, mtu) = match route::outgoing(host, to)? {
+        let (interface, mtu) = match iscsi::outgoing(host, session)? {
             Some(out) => (Some(out.interface), out.mtu),
             None => (None, None),
         };

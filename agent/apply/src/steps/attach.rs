@@ -12,11 +12,7 @@ use crate::{
 use anyhow::Context as _;
 use config::Device;
 use hands::name_of;
-use host::{
-    Host, block,
-    route::{self, Outgoing},
-    udev::Monitor,
-};
+use host::{Host, block, iscsi, route::Outgoing, udev::Monitor};
 use plan::step::AttachLun;
 use std::{
     net::IpAddr,
@@ -278,7 +274,7 @@ const HEADERS_6: u32 = 40 + 8;
 /// [`may_be_lost`], of the way to the portal of a session.
 fn large_packets(host: &Host, session: &Session) -> String {
     let to = session.address.as_ref().and_then(|end| end.host.parse::<IpAddr>().ok());
-    let out = to.and_then(|to| Some((to, route::outgoing(host, to).ok()??)));
+    let out = to.and_then(|to| Some((to, iscsi::outgoing(host, session).ok()??)));
     out.map(|(to, out)| may_be_lost(to, &out)).unwrap_or_default()
 }
 

@@ -27,7 +27,7 @@ pub use login::{LogIn, log_in, log_out};
 pub use others::recorded;
 pub use own::{drop_own_records, fill_database, use_own_database};
 pub use record::{Record, Settings, record, write_record};
-pub use session::{scan, sessions, sessions_of, set_recovery_timeout};
+pub use session::{outgoing, scan, sessions, sessions_of, set_recovery_timeout};
 
 use command::{DATABASE_LIMIT, iscsiadm};
 

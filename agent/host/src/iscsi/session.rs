@@ -4,13 +4,18 @@
 //! /sys/class/iscsi_session/session3/{targetname,state,initiatorname,target_id,tpgt,recovery_tmo}
 //! /sys/class/iscsi_session/session3/device -> ../../../host2/session3
 //! /sys/class/iscsi_connection/connection3:0/{persistent_address,persistent_port,address,port,state}
+//! /sys/class/iscsi_host/host2/ipaddress
 //! ```
 //!
 //! Nothing else is read there, because other attributes hold the CHAP secrets in clear text. Formats: Linux
 //! drivers/scsi/scsi_transport_iscsi.c.
 
-use crate::{Host, root::absent_is_none};
-use std::{io, str::FromStr, time::Duration};
+use crate::{
+    Host,
+    root::absent_is_none,
+    route::{self, Outgoing},
+};
+use std::{io, net::IpAddr, str::FromStr, time::Duration};
 use terms::{Endpoint, INTERFACE, Session, TargetName};
 
 const SESSIONS: &str = "/sys/class/iscsi_session";
@@ -163,6 +168,17 @@ fn read_connection(host: &Host, sid: u32) -> io::Result<Connection> {
     })
 }
 
+/// Returns where the packets of a session leave this machine: over the interface with the address of its connection, which the
+/// kernel shows for a session over TCP (`iscsi_sw_tcp_host_get_param`). None without a connection, or if no interface has the address.
+pub fn outgoing(host: &Host, session: &Session) -> io::Result<Option<Outgoing>> {
+    let dir = format!("/sys/class/iscsi_host/host{}", session.host_no);
+    let from: Option<IpAddr> = match value(host, &dir, "ipaddress") {
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => None,
+        other => other?,
+    };
+    from.map_or(Ok(None), |from| route::outgoing(host, from))
+}
+
 /// An attribute; none if the kernel has no value, which it prints as an empty text or as a null pointer.
 fn text(host: &Host, dir: &str, attribute: &str) -> io::Result<Option<String>> {
     let text = host.root.read(format!("{dir}/{attribute}"))?;
@@ -243,6 +259,26 @@ pub(super) mod tests {
             .chain([("address", address.unwrap_or("(null)")), ("port", "3260"), ("state", "up")])
         {
             fixture.file(&format!("{connection}/{name}"), &format!("{text}\n"));
+        }
+    }
+
+    /// The kernel shows an address of IPv6 in full, and none of a session whose connection is lost.
+    #[test]
+    fn the_interface_of_a_connection() {
+        let fixture = Fixture::new("outgoing");
+        session(&fixture, 1, "10.77.0.1", Some("10.77.0.1"));
+        let session = sessions(&fixture.host).unwrap().remove(0);
+        fixture.file("/sys/class/net/lo/mtu", "65536\n");
+        for (from, interface) in [
+            ("127.0.0.1", Some("lo")),
+            ("0000:0000:0000:0000:0000:ffff:7f00:0001", Some("lo")),
+            ("203.0.113.7", None),
+            ("(null)", None),
+        ] {
+            fixture.file("/sys/class/iscsi_host/host2/ipaddress", &format!("{from}\n"));
+            let found = outgoing(&fixture.host, &session).unwrap();
+            let wanted = interface.map(|name| Outgoing { interface: name.into(), mtu: Some(65536) });
+            assert_eq!(found, wanted, "{from}");
         }
     }
 
