@@ -266,11 +266,17 @@ pub(super) fn kernel_log(input: CheckInput<'_>) -> Outcome {
         [.., last] => found(match announced(errors) {
             Some((said, cure)) => format!("`{said}`: {cure}; run `dmesg --clear` once it is dealt with"),
             None => format!(
-            "{} since it was mounted, the last: `{last}`; see `journalctl -k`, and run `dmesg --clear` once it is dealt with",
-            errors.len()
+            "{} since it was mounted, the last: `{last}`; see `journalctl -k`{}, and run `dmesg --clear` once it is dealt with",
+            errors.len(),
+            if errors.iter().filter(|line| line.contains("detected conn error")).count() > OFTEN { TWO } else { "" }
         )}),
     }))
 }
+
+/// A session that is lost more often than this has a cause that lasts.
+const OFTEN: usize = 3;
+const TWO: &str =
+    ", and at the target whether another machine has this initiator name: each then ends the other's session";
 
 /// What the kernel writes of a target's announcement, and its cure; the gravest first.
 const ANNOUNCED: [(&str, &str); 4] = [

@@ -115,6 +115,14 @@ pub(super) fn broken_vitals() -> Vec<(&'static str, Spoil, &'static str)> {
             "1 since it was mounted, the last: `XFS (sdb)",
         ),
         (
+            "kernel-log",
+            |health_facts| {
+                let lost = "connection1:0: detected conn error (1020)".to_owned();
+                known(&mut health_facts.kernel_errors).extend(vec![lost; 4]);
+            },
+            "and at the target whether another machine has this initiator name",
+        ),
+        (
             "units",
             |health_facts| unit(health_facts, "etcd-lun.service").load = "masked".into(),
             "systemctl unmask",
