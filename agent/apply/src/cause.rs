@@ -5,6 +5,7 @@ use config::Backing;
 use hands::Explained;
 use host::{block, exec::one_line, kmsg};
 use plan::Refusal;
+use std::io;
 use terms::Session;
 
 /// Adds the cause to the error, if it can be determined. A refusal names its cause already.
@@ -12,10 +13,17 @@ pub(super) fn beside(run: &Run<'_>, error: anyhow::Error, since: kmsg::Mark) -> 
     if error.is::<Refusal>() || run.host.interrupt.is_requested() {
         return error;
     }
-    match of_failure(run, since) {
+    match of_failure(run, since).or_else(|| no_room(&error)) {
         Some(cause) => Explained::new(error, cause).into(),
         None => error,
     }
+}
+
+/// Returns the cure where a filesystem of the node is full.
+fn no_room(error: &anyhow::Error) -> Option<String> {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let is_full = causes.any(|error| error.kind() == io::ErrorKind::StorageFull);
+    is_full.then(|| "that filesystem is full: make room there, then run this again".into())
 }
 
 /// Returns what happened to the session and the LUN since then, and the cure; none if both are in order.
@@ -73,4 +81,19 @@ fn of_failure(run: &Run<'_>, since: kmsg::Mark) -> Option<String> {
             format!("the kernel says `{said}`: check {place} where the disk comes from, then run this again")
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[test]
+    fn a_full_filesystem_has_a_cure_wherever_it_is_in_the_chain() {
+        let of = |kind: io::ErrorKind| {
+            no_room(&Err::<(), _>(io::Error::new(kind, "/var/lib/x")).context("writing").unwrap_err())
+        };
+        assert!(of(io::ErrorKind::StorageFull).unwrap().contains("make room"));
+        assert_eq!(of(io::ErrorKind::ReadOnlyFilesystem), None);
+    }
 }
