@@ -214,7 +214,8 @@ def of_system(policy):
     yield "never: a question or a command to PID 1 itself", may(DOMAIN, "init_t", "system")
     yield "never: starting a unit", on("service", "start", "reload")
     yield "never: stopping or enabling a unit", on("service", "stop", "enable", "disable")
-    yield "never: a connection over TCP", on("tcp_socket", "name_connect") | (may(DOMAIN, DOMAIN, "tcp_socket") & {"create", "connect"})
+    yield "never: a connection over TCP", on("tcp_socket", "name_connect")
     yield "never: listening on a port", on("tcp_socket", "name_bind") | on("udp_socket", "name_bind")
-    raw = may(DOMAIN, DOMAIN, "rawip_socket") | may(DOMAIN, DOMAIN, "packet_socket")
-    yield "never: sending raw packets", raw
+    yield "never: a socket of the Internet", {
+        class_ for class_ in ["tcp_socket", "udp_socket", "rawip_socket", "packet_socket"] if may(DOMAIN, DOMAIN, class_) & {"create"}
+    }

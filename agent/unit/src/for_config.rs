@@ -9,7 +9,7 @@ use super::{
     selinux_service, service, shutdown_service,
 };
 use config::{Boot, Config, EtcdConfig, Gate, HealthConfig, LunConfig, Pool, Runtime, SecretSource, Target};
-use terms::{AbsPath, Portal};
+use terms::AbsPath;
 
 /// The part of the config that the units depend on: the same for every node.
 #[derive(Debug, Clone, Copy)]
@@ -101,9 +101,6 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
         beneath.push(state);
     }
     let waits = input.boot.gate == Gate::Kubelet;
-    // A name may lead anywhere.
-    let portals = input.targets.iter().flat_map(|target| &target.portals);
-    let addresses: Option<Vec<_>> = portals.map(Portal::address).collect();
     let of = Service {
         program: &program,
         beneath: &beneath,
@@ -111,10 +108,8 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
         late: waits.then_some("kubelet.service"),
         credentials: &credentials(input.targets),
         on_network: !input.targets.is_empty(),
-        addresses: addresses.as_deref(),
     };
-    let mut services =
-        Vec::from(health(&program, by.catalog(), &beneath, input.health, of.on_network, of.addresses)?);
+    let mut services = Vec::from(health(&program, by.catalog(), &beneath, input.health, of.on_network)?);
     if input.targets.iter().any(|target| target.multipath) {
         services.push(multipath_service());
     }
@@ -133,7 +128,7 @@ fn services(input: UnitInput<'_>, by: InstalledBy) -> Result<Vec<Rendered>, Unit
     }
     services.push(selinux_service(&of));
     if of.on_network {
-        services.extend(portals_units(&program, of.addresses));
+        services.extend(portals_units(&program, input.targets));
         services.push(shutdown_service(&of));
         services.extend(lost_units(&of));
     }

@@ -2,12 +2,11 @@
 
 use super::{
     Rendered, UnitError,
-    service::only,
     template::{self, NOT_PLAIN, is_plain, is_plain_path, is_unit_name},
 };
 use config::{Runtime, Target};
 use std::net::IpAddr;
-use terms::AbsPath;
+use terms::{AbsPath, Portal};
 
 /// The directory of the socket, which only PID 1 writes to.
 pub const HANDS_DIR: &str = "/run/etcd-lun-hands";
@@ -78,12 +77,21 @@ pub(super) fn hands_units(
     ])
 }
 
+/// The value of `IPAddressDeny=`, and the setting that makes exceptions from it (systemd.resource-control(5)).
+fn only(addresses: &[IpAddr]) -> String {
+    let allowed: Vec<_> = addresses.iter().map(IpAddr::to_string).collect();
+    if allowed.is_empty() { "any".into() } else { format!("any\nIPAddressAllow={}", allowed.join(" ")) }
+}
+
 /// Renders the units that ask portals. The program was validated by [`hands_units`].
-pub(super) fn portals_units(program: &AbsPath, addresses: Option<&[IpAddr]>) -> [Rendered; 2] {
+pub(super) fn portals_units(program: &AbsPath, targets: &[Target]) -> [Rendered; 2] {
+    // A name may lead anywhere.
+    let portals = targets.iter().flat_map(|target| &target.portals);
+    let addresses: Option<Vec<_>> = portals.map(Portal::address).collect();
     let values = [
         ("@PROGRAM@", program.to_string()),
         ("@SELINUX_CONTEXT@", PORTALS_CONTEXT.to_owned()),
-        ("@ADDRESSES@", addresses.map(only).unwrap_or_default()),
+        ("@ADDRESSES@", addresses.as_deref().map(only).unwrap_or_default()),
     ];
     [
         Rendered { name: PORTALS_SOCKET.into(), text: template::bare(PORTALS_SOCKET_UNIT) },

@@ -2,11 +2,9 @@
 
 use super::{
     LOST_SERVICE, Rendered, SELINUX_CONTEXT, UnitError,
-    service::only,
     template::{self, NOT_PLAIN, is_plain_path, unfit},
 };
 use config::HealthConfig;
-use std::net::IpAddr;
 use terms::AbsPath;
 
 /// The service's name.
@@ -34,7 +32,6 @@ pub(super) fn health(
     beneath: &[AbsPath],
     config: &HealthConfig,
     at_target: bool,
-    addresses: Option<&[IpAddr]>,
 ) -> Result<[Rendered; 2], UnitError> {
     let dir = config.textfile.parent();
     let refuse = |why| {
@@ -55,7 +52,6 @@ pub(super) fn health(
         ("@TEXTFILE_DIR@", dir.to_string()),
         ("@CATALOG@", catalog.to_owned()),
         ("@PROGRAM@", program.to_string()),
-        ("@ADDRESSES@", addresses.map(only).unwrap_or_default()),
         ("@LOST@", if at_target { lost } else { String::new() }),
     ];
     let timer = [("@INTERVAL@", config.interval.to_string())];
@@ -74,7 +70,7 @@ mod tests {
         let program: AbsPath = "/var/lib/etcd-lun/bin/etcd-lun".parse().unwrap();
         let of = |file: &str| {
             let config = HealthConfig { textfile: file.parse().unwrap(), interval: "90s".parse().unwrap() };
-            health(&program, CATALOG_FILE, &["/var/lib".parse().unwrap()], &config, true, Some(&[]))
+            health(&program, CATALOG_FILE, &["/var/lib".parse().unwrap()], &config, true)
         };
         let [service, timer] = of("/var/node_exporter/textfile/etcd-lun.prom").unwrap();
         let is_placeholder = |part: &str| {

@@ -5,7 +5,6 @@ use super::{
     Rendered, UnitError,
     template::{self, NOT_PLAIN, is_plain_path, is_unit_name, unfit},
 };
-use std::net::IpAddr;
 use terms::{AbsPath, ENCRYPTED_NAME};
 
 /// The name of the service that runs `apply` at boot.
@@ -65,8 +64,6 @@ pub struct Service<'a> {
     pub credentials: &'a [String],
     /// True if the LUN is at a target, on the network.
     pub on_network: bool,
-    /// The addresses of the portals; none if one has a name, which is looked up at a name server.
-    pub addresses: Option<&'a [IpAddr]>,
 }
 
 /// Renders the unit that gives multipathd a config to begin with.
@@ -130,7 +127,6 @@ pub fn service(of: &Service<'_>) -> Result<Rendered, UnitError> {
         ("@SHUTDOWN@", at_target(SHUTDOWN_SERVICE)),
         ("@MODULES@", modules.join(" ")),
         ("@LATE@", of.late.map(start).unwrap_or_default()),
-        ("@ADDRESSES@", of.addresses.map(only).unwrap_or_default()),
         ("@CREDENTIALS@", credentials(of.credentials)),
     ];
     Ok(Rendered { name: SERVICE.into(), text: template::filled(TEMPLATE, &values) })
@@ -142,12 +138,6 @@ fn credentials(names: &[String]) -> String {
     let both: Vec<_> =
         names.iter().map(|name| format!("{name}\nLoadCredentialEncrypted={name}{ENCRYPTED_NAME}")).collect();
     both.join("\nLoadCredential=")
-}
-
-/// The value of `IPAddressDeny=`, and the setting that makes exceptions from it (systemd.resource-control(5)).
-pub(super) fn only(addresses: &[IpAddr]) -> String {
-    let allowed: Vec<_> = addresses.iter().map(IpAddr::to_string).collect();
-    if allowed.is_empty() { "any".into() } else { format!("any\nIPAddressAllow={}", allowed.join(" ")) }
 }
 
 /// Renders the service that installs the policy module. Its values were validated by [`service`].
@@ -177,7 +167,6 @@ pub fn lost_units(of: &Service<'_>) -> [Rendered; 2] {
         ("@ISCSID@", "iscsid.socket".to_owned()),
         ("@PROGRAM@", of.program.to_string()),
         ("@SELINUX_CONTEXT@", SELINUX_CONTEXT.to_owned()),
-        ("@ADDRESSES@", of.addresses.map(only).unwrap_or_default()),
         ("@CREDENTIALS@", credentials(of.credentials)),
     ];
     [
@@ -205,27 +194,19 @@ mod tests {
             late: None,
             credentials: &[],
             on_network: true,
-            addresses: None,
         };
         let text = service(&plain).unwrap().text;
         assert!(!text.replace("=@system-service", "").contains("=@"), "{text}");
-        for absent in ["[Install]", "LoadCredential", "ExecStartPost", "IPAddress", "gate = "] {
+        for absent in ["[Install]", "LoadCredential", "ExecStartPost", "IPAddressAllow", "gate = "] {
             assert!(!text.contains(absent), "{absent} in {text}");
         }
         assert!(text.contains("\nExecStart=/var/lib/etcd-lun/bin/etcd-lun apply --boot\n"), "{text}");
         assert!(text.ends_with("\nRestrictRealtime=yes\n"), "{text}");
         let credentials = ["chap".to_owned(), "chap-in".to_owned()];
-        let addresses = ["192.168.10.5", "2001:db8::5"].map(|text| text.parse().unwrap());
-        let full = Service {
-            late: Some("kubelet.service"),
-            credentials: &credentials,
-            addresses: Some(&addresses),
-            ..plain
-        };
+        let full = Service { late: Some("kubelet.service"), credentials: &credentials, ..plain };
         let text = service(&full).unwrap().text;
         for line in [
             "LoadCredential=chap\nLoadCredentialEncrypted=chap.cred\nLoadCredential=chap-in\nLoadCredentialEncrypted=chap-in.cred\n",
-            "IPAddressDeny=any\nIPAddressAllow=192.168.10.5 2001:db8::5\n",
             "ExecStartPost=-/usr/bin/systemctl --no-block start kubelet.service\n",
         ] {
             assert!(text.contains(line), "{text}");
@@ -241,7 +222,6 @@ mod tests {
             program: &program,
             beneath: &beneath,
             before: &[],
-            addresses: Some(&[]),
             late: None,
             credentials: &credentials,
             on_network: true,
@@ -270,7 +250,6 @@ mod tests {
             late: None,
             credentials: &[],
             on_network: true,
-            addresses: None,
         };
         let said = service(&wrong).unwrap_err().to_string();
         assert!(
