@@ -3,6 +3,7 @@
 //! - `bed`: one run of the bed: its namespace, image and accelerator; everything else uses it
 //! - `packages`, `image`, `release`: the host's packages, the guest's image, and the guest's Debian release
 //! - `ledger`, `signals`: end everything that a run started when the run ends
+//! - `array`: an array with faults that a scenario chooses
 //! - `net`, `target`: the networks and the storage; the LIO target is a second `node` with other options
 //! - `vm`, `qmp`, `ssh`, `node`: the node, its power switch and its ssh connection
 //! - `etcd`: writes keys into the node's etcd and reads its hash
@@ -23,6 +24,7 @@
 #![allow(clippy::disallowed_methods, reason = "the bed runs programs on a test machine")]
 
 pub mod again;
+pub mod array;
 pub mod backing;
 pub mod bed;
 pub mod cache;

@@ -60,7 +60,7 @@ fn requires_the_mount(stage: &mut Stage) -> Result<()> {
     std::fs::rename(&old, stage.lun())?;
     stage.target.restart()?;
     check(&stage.agent("apply")?, refused("not-the-truth", &[&stage.wwid(1)]))?;
-    stage.node.ok("iscsiadm -m session; test -e /dev/disk/by-label/etcd-lun")?;
+    super::lets_go(stage)?;
     stage.node.run("systemctl reset-failed etcd; timeout 45 systemctl start etcd.service")?;
     if etcd::is_active(&stage.node)? {
         bail!("etcd was started on a LUN that went back in time");

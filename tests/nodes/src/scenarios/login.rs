@@ -77,21 +77,19 @@ pub(super) fn scenarios() -> Vec<Scenario> {
             ];
             each(&cases, |(wanted, how)| in_time(stage, wanted, how.in_step("log-in")))
         }),
-        Scenario::new("login/portal-refused", |stage| {
-            stage.bed.net.cut(Path::A, Cut::Reject)?;
-            in_time(stage, &short(), NO_ANSWER)
-        }),
-        Scenario::new("login/portal-silent", |stage| {
-            stage.bed.net.cut(Path::A, Cut::Drop)?;
-            in_time(stage, &short(), NO_ANSWER)
-        }),
-        Scenario::new("login/link-down", |stage| {
-            stage.bed.net.link(Path::A, false)?;
-            in_time(stage, &short(), NO_ANSWER)
-        }),
-        Scenario::new("login/target-hangs", |stage| {
-            stage.target.freeze()?;
-            in_time(stage, &short(), NO_ANSWER)
+        Scenario::new("login/no-answer", |stage| {
+            let begin: [fn(&Stage) -> Result<()>; 4] = [
+                |stage| stage.bed.net.cut(Path::A, Cut::Reject),
+                |stage| stage.bed.net.cut(Path::A, Cut::Drop),
+                |stage| stage.bed.net.link(Path::A, false),
+                |stage| stage.target.freeze(),
+            ];
+            each(begin, |begin| {
+                begin(stage)?;
+                in_time(stage, &short(), NO_ANSWER)?;
+                stage.target.thaw()?;
+                stage.bed.net.repair()
+            })
         }),
         Scenario::new("login/target-comes-up-late", |stage| {
             stage.configure(&Wanted::default())?;

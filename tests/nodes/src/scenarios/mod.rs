@@ -16,6 +16,7 @@ use declined::{
     Declined, carries, check, check_one_of, failed, has, is_said, refused, unhealthy, unnamed, warns,
 };
 
+mod array;
 mod before_stop;
 mod bench;
 mod beside;
@@ -71,6 +72,7 @@ pub fn all() -> Vec<Scenario> {
         former::scenarios(),
         health::scenarios(),
         storage::scenarios(),
+        array::scenarios(),
         rollback::scenarios(),
         before_stop::scenarios(),
         pod::scenarios(),
