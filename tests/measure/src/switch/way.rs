@@ -44,9 +44,9 @@ impl Way {
     pub const ALL: [Way; 6] =
         [Way::Restart, Way::EndedEarly, Way::Cold, Way::ByHand, Way::Apply, Way::RestartOnLun];
 
-    /// Whether a goal is set for it. Then it is measured several times, because etcd's election makes up to a second of it.
+    /// Whether a goal is set for it, or with it. Then it is measured several times, because etcd's election makes up to a second of it.
     pub fn has_goal(self) -> bool {
-        matches!(self, Way::Restart | Way::Apply)
+        matches!(self, Way::Restart | Way::EndedEarly | Way::Apply)
     }
 
     /// Whether each time of it begins with the snapshot. After a restart etcd has less of its log to read, so a restart that
