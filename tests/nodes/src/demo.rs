@@ -40,7 +40,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     let took = etcd::put_keys(&node, KEYS)?;
     let before = etcd::hash_now(&node)?;
     println!("{KEYS} keys were written in {:.1} s. Hash of all keys: {before}", took.as_secs_f32());
-    show(&node, &format!("getenforce; findmnt --target {DATA}; ls -A {DATA}"))?;
+    show(&node, &format!("getenforce | grep Enforcing && findmnt --target {DATA}; ls -A {DATA}"))?;
 
     heading(
         "The object: config, secrets and units, and an image that has the program. It is rendered on your desk",
@@ -49,13 +49,14 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     let registry = Registry::start(bed)?;
     let pushed = registry.push(agent)?;
     let object = object::by_image(&bed.run.dir().join("render"), agent, &wanted, &pushed)?;
-    println!("\ndesk$ etcd-lun render machineconfig --image {}", pushed.image);
+    println!("\ndesk$ etcd-lun render machineconfig --secrets-from . --image {}", pushed.image);
     println!("  an object of {} bytes", object.len());
     registry.introduce(&node)?;
     // Debian's policy lets podman have no module loaded, and read no file of another label. On a node of OpenShift CRI-O has loaded
     // the first, and the root is the second.
     node.ok("modprobe -a overlay xfs; restorecon -R /etc/containers /var/lib/kubelet")?;
     delivery::write_on(&node, &delivery::ignition_of(&object)?.to_string())?;
+    node.ok("systemctl daemon-reload")?;
     // Each step is done by hand first, to be watched.
     node.ok(&format!("mv {AT_BOOT} /root/at-boot"))?;
     show(&node, "cat /etc/etcd-lun/config.toml /etc/etcd-lun/program; ls -l /etc/etcd-lun")?;
@@ -95,6 +96,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
     on_lun(&node, before)?;
     node.ok(&format!("mv /root/at-boot {AT_BOOT}"))?;
     show(&node, &format!("cat {AT_BOOT}"))?;
+    heading("The node reboots. The service mounts the LUN, and etcd starts");
     node.reboot()?;
     show(
         &node,
@@ -109,7 +111,10 @@ pub fn play(bed: &Rc<Bed>, agent: &Path) -> Result<()> {
 
     heading("The node's health");
     show(&node, "etcd-lun health")?;
-    show(&node, "! grep -h 'denied.*:etcd_lun' /var/log/audit/audit.log")?;
+    show(
+        &node,
+        "grep -c ^type= /var/log/audit/audit.log && ! grep -h 'denied.*:etcd_lun' /var/log/audit/audit.log",
+    )?;
 
     println!(
         "\nProven in {} s. etcd with {KEYS} keys moved to an iSCSI LUN that requires CHAP. Its hash is {before} before\n\
