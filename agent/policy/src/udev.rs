@@ -48,6 +48,12 @@ pub fn rule(nodes: &Nodes) -> String {
             for lun in &luns {
                 text += &rule(lun);
             }
+            // Where a LUN has several names, the kernel's may be another one (drivers/scsi/scsi_lib.c, `designator_prio`).
+            let serials: BTreeSet<_> =
+                nodes.iter().filter_map(|node| node.entry.wwid.as_ref()?.multipath()).collect();
+            for serial in serials {
+                text += &rule(&format!("ENV{{ID_PATH}}==\"ip-*-iscsi-*\", ENV{{ID_SERIAL}}==\"{serial}\""));
+            }
             text += SCSI;
             for lun in &luns {
                 text += &format!(
@@ -158,6 +164,7 @@ mod tests {
                 "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-0x4002000000000000\"",
                 "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-0xd200000200000000\"",
                 "ENV{ID_PATH}==\"ip-*-iscsi-iqn.2024-02.com.example:etcd-lun-2\"",
+                "ENV{ID_PATH}==\"ip-*-iscsi-*\", ENV{ID_SERIAL}==\"360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
                 "ATTR{dm/uuid}==\"mpath-360014051d8e4a3bd5a94f3f9a1a2b3c4\"",
                 OF_PATHS,
             ]
@@ -178,7 +185,7 @@ mod tests {
         assert!(!without.contains("mpath-3"), "{without}");
         let port = "{ address = \"10.0.0.2\", iqn = \"iqn.2024-02.com.example:port\" }";
         let named = rendered(&TARGET.replace("[\"10.0.0.1\"]", &format!("[\"10.0.0.1\", {port}]")));
-        assert_eq!(matches(&named).len(), 4 + 4 + 2);
+        assert_eq!(matches(&named).len(), 4 + 4 + 1 + 2);
         for rules in
             ["SECLABEL", "ENV{SYSTEMD_WANTS}+=\"etcd-lun-path@", "ENV{SYSTEMD_WANTS}+=\"etcd-lun-lost"]
         {
