@@ -15,7 +15,7 @@ program=$bin/etcd-lun
 kept=/var/lib/etcd-lun/program
 packed=/usr/local/lib/etcd-lun/program.lzma
 link=/usr/local/bin/etcd-lun
-# Exit code and message of `fetch`, so that the journal has them once, under etcd-lun-program.service.
+# Exit code, order and message of `fetch`, so that the journal has them once, under etcd-lun-program.service.
 said=/run/etcd-lun-program.error
 pull_secret=/var/lib/kubelet/config.json
 # MiB, for a copy and what is put in place of the program.
@@ -27,17 +27,13 @@ say() { echo "etcd-lun-program: $*" >&2; }
 fail() {
     local code=$1
     shift
-    if [ "$verb" = fetch ]; then echo "$code $*" >"$said"; else say "$*"; fi
+    if [ "$verb" = fetch ]; then echo "$code $image=$wanted $*" >"$said"; else say "$*"; fi
     exit "$code"
 }
 
-is_right() { [ -f "$1" ] && echo "$wanted  $1" | sha256sum --check --status; }
+sum_of() { sha256sum <"$1" | cut -c -64; }
 
-sum_of() {
-    local sum
-    sum=$(sha256sum <"$1")
-    echo "${sum%% *}"
-}
+is_right() { [ -f "$1" ] && [ "$(sum_of "$1")" = "$wanted" ]; }
 
 # Without SELinux or the policy module this changes nothing that matters.
 label() { ! command -v restorecon >/dev/null || restorecon -R "$@" || :; }
@@ -66,7 +62,7 @@ replace_damaged() {
 }
 
 copy_of_order() {
-    local until=$((SECONDS + ${patience:-0})) code error
+    local until=$((SECONDS + patience)) code asked error
     if [ -z "$image" ]; then
         make "$kept"
         xz --decompress --stdout "$packed" >"$kept/.new" || :
@@ -76,15 +72,17 @@ copy_of_order() {
     # systemd starts this unit when etcd-lun.service has failed, and once more when it tries again. And what a fresh image lacks, the
     # next one lacks too.
     if [ -e "$said" ]; then
-        read -r code error <"$said"
-        if [ "$code" = 3 ] && [[ $error == *"$image"*"$wanted"* ]] ||
-            [ -x "$program" ] && [ -n "$(find "$said" -newermt '-10 seconds')" ]; then fail 1 "$error"; fi
+        read -r code asked error <"$said"
+        if [ "$asked" = "$image=$wanted" ]; then
+            if [ "$code" = 3 ]; then fail 1 "$error"; fi
+            if [ -x "$program" ] && [ -n "$(find "$said" -newermt '-10 seconds')" ]; then fail 1 "$error"; fi
+        fi
     fi
     while :; do
         rm -f "$said"
         if systemctl start etcd-lun-program-fetch.service 2>/dev/null; then return; fi
         code=1 error="etcd-lun-program-fetch.service failed: see its journal"
-        [ ! -e "$said" ] || read -r code error <"$said"
+        [ ! -e "$said" ] || read -r code asked error <"$said"
         # A registry may refuse once, and a clock be set late. Another boot would cost a drain.
         if [ "$code" = 3 ] || [ -x "$program" ] || ((SECONDS >= until)); then fail 1 "$error"; fi
         sleep 5
@@ -197,7 +195,7 @@ if [ "$verb" = ahead ]; then image=${2-} wanted=${3-}; fi
     fail 3 "$order has no program for $machine. Render the object with one more --program FILE, built for $machine"
 case $verb in
 place)
-    patience=${2-}
+    patience=${2-0}
     place
     ;;
 fetch) fetch ;;

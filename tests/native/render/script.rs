@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::PathBuf,
     process::Command,
+    time::{Duration, SystemTime},
 };
 
 pub const PROGRAM: &str = "var/lib/etcd-lun/bin/etcd-lun";
@@ -79,9 +80,11 @@ impl Root {
         self.write("etc/etcd-lun/program", order.as_bytes());
     }
 
-    /// Runs `place`: exit code, and what it says. The error of a fetch before is old.
+    /// Runs `place`: exit code, and what it says. The error of a fetch before is a minute old.
     fn place(&self) -> (i32, String) {
-        let _ = fs::remove_file(self.0.join("run/etcd-lun-program.error"));
+        if let Ok(error) = fs::File::open(self.0.join("run/etcd-lun-program.error")) {
+            error.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
+        }
         self.runs(&["place"])
     }
 
@@ -222,6 +225,11 @@ fn the_registry_is_away() {
     let (code, again) = root.runs(&["place"]);
     assert!(code == 1 && again.contains("cannot fetch the image"), "{again}");
     assert_eq!(root.podman(), "");
+    // It says nothing of another order.
+    root.order(b"three", Some(IMAGE));
+    root.runs(&["place"]);
+    assert!(root.podman().contains("pull "));
+    root.order(b"two", Some(IMAGE));
     // The same, and the program is damaged: the copy runs in its place.
     root.write(PROGRAM, b"damaged");
     let (code, said) = root.place();
@@ -277,7 +285,7 @@ fn a_first_fetch_is_tried_for_a_while() {
     root.order(b"one", Some(IMAGE));
     let late = root.0.join("registry");
     let registry = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_secs(2));
+        std::thread::sleep(Duration::from_secs(2));
         fs::write(late, b"one").unwrap();
     });
     let (code, said) = root.runs(&["place", "20"]);
@@ -309,7 +317,7 @@ fn an_image_with_another_program() {
     root.order(b"one", Some(IMAGE));
     root.write("registry", b"two");
     for pulls in [2, 0] {
-        let (code, said) = root.runs(&["place", "20"]);
+        let (code, said) = root.place();
         assert_eq!((code, said.lines().count()), (1, 1), "{said}");
         let begins = format!(
             "etcd-lun-program: the image {IMAGE} holds another program (sha256 {}, expected {}). Nothing was installed.",
@@ -321,6 +329,10 @@ fn an_image_with_another_program() {
         // A fresh image decides, once in a boot.
         assert_eq!(root.podman().matches("pull ").count(), pulls);
     }
+    // The order is corrected by what the message said.
+    root.order(b"two", Some(IMAGE));
+    root.places(b"two");
+    root.order(b"one", Some(IMAGE));
     // A power cut has damaged the layer: podman takes it for present, until the image is removed.
     root.write("registry", b"one");
     for layer in [&b"damaged"[..], b"two"] {
@@ -344,7 +356,7 @@ fn back_to_the_old_object_without_a_registry() {
         root.remove("registry");
         root.remove("storage");
         // So that the copies have different times.
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     };
     brings(b"one");
     brings(b"two");
@@ -358,7 +370,7 @@ fn back_to_the_old_object_without_a_registry() {
         assert_eq!(root.copies(), sums);
     };
     both(b"one", b"two");
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::thread::sleep(Duration::from_millis(20));
     brings(b"three");
     both(b"one", b"three");
 }
