@@ -148,17 +148,9 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
         }
     }
     if lun_is_authoritative {
-        for id in [
-            "begin-record",
-            "clear-unfinished",
-            "format",
-            "unstamp",
-            "pre-copy",
-            "catch-up",
-            "copy",
-            "stamp",
-            "commit",
-        ] {
+        for id in
+            "begin-record clear-unfinished format unstamp pre-copy catch-up copy stamp commit".split(' ')
+        {
             if at(plan, id).is_some() {
                 fail(7, "the authoritative copy is never written over");
             }
@@ -179,47 +171,12 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
             fail(4, "a LUN that is wrong, unknown or in use is never touched");
         }
     }
-    let order = [
-        "begin-record",
-        "format",
-        "stage",
-        "pre-copy",
-        "preflight",
-        "catch-up",
-        "stop-etcd",
-        "copy",
-        "prove",
-        "confirm",
-        "stamp",
-        "commit",
-        "retire",
-        "fence",
-        "mount-data",
-        "start-etcd",
-        "await-member",
-    ];
-    let places: Vec<_> = order.iter().filter_map(|id| at(plan, id)).collect();
-    if !places.is_sorted() {
+    let order = "begin-record format stage pre-copy preflight catch-up stop-etcd copy prove confirm stamp commit retire fence \
+                 mount-data start-etcd await-member";
+    if !is_sorted(plan, order) {
         fail(6, "the order of the protocol");
     }
-    if at(plan, "copy").is_some() {
-        for id in ["begin-record", "prove", "stamp", "commit", "fence", "mount-data"] {
-            if at(plan, id).is_none() {
-                fail(6, "a plan that copies goes on to the mount");
-            }
-        }
-        if at(plan, "stop-etcd") != at(plan, "catch-up").map(|caught_up| caught_up + 1)
-            || at(plan, "catch-up") != at(plan, "preflight").map(|tried| tried + 1)
-        {
-            fail(6, "what comes after the stop is tried just before it");
-        }
-        if etcd_runs && at(plan, "stop-etcd").is_none() {
-            fail(7, "the final copy is made with etcd stopped");
-        }
-    }
-    if let Some(what) = counts_too_early(plan) {
-        fail(7, what);
-    }
+    copies(plan, &["begin-record", "prove", "stamp", "commit", "fence", "mount-data"], etcd_runs, &mut fail);
     let fenced = node.local.known().is_some_and(LocalDir::is_fenced) || at(plan, "fence").is_some();
     if at(plan, "mount-data").is_some() && (!fenced || mounted) {
         fail(8, "a mount needs a fence and a free mount point");
@@ -253,8 +210,33 @@ pub fn laws(census: &mut Census, node: &Node, plan: &Plan) {
     }
 }
 
+/// These steps come in this order.
+pub fn is_sorted(plan: &Plan, order: &str) -> bool {
+    order.split_whitespace().filter_map(|id| at(plan, id)).is_sorted()
+}
+
+/// A plan that copies has all of these steps too. Nothing comes between the last try and the stop, and nothing counts too early.
+pub fn copies(plan: &Plan, too: &[&str], etcd_runs: bool, fail: &mut impl FnMut(u8, &str)) {
+    if at(plan, "copy").is_some() {
+        if too.iter().any(|id| at(plan, id).is_none()) {
+            fail(6, "a plan that copies goes on to the mount");
+        }
+        if at(plan, "stop-etcd") != at(plan, "catch-up").map(|caught_up| caught_up + 1)
+            || at(plan, "catch-up") != at(plan, "preflight").map(|tried| tried + 1)
+        {
+            fail(6, "what comes after the stop is tried just before it");
+        }
+        if etcd_runs && at(plan, "stop-etcd").is_none() {
+            fail(7, "the final copy is made with etcd stopped");
+        }
+    }
+    if let Some(what) = counts_too_early(plan) {
+        fail(7, what);
+    }
+}
+
 /// What a plan does too early while containers of etcd's pod may still write, if it does anything.
-pub fn counts_too_early(plan: &Plan) -> Option<&'static str> {
+fn counts_too_early(plan: &Plan) -> Option<&'static str> {
     let (mut may_write, mut unconfirmed) = (false, false);
     for step in &plan.steps {
         match step {

@@ -111,32 +111,12 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
     {
         fail(3, "a destructive step needs known facts");
     }
-    let order = [
-        "pre-copy",
-        "preflight",
-        "catch-up",
-        "stop-etcd",
-        "copy",
-        "prove",
-        "confirm",
-        "unmount-data",
-        "commit-local",
-        "return",
-        "start-etcd",
-    ];
-    let places: Vec<_> = order.iter().filter_map(|id| at(plan, id)).collect();
-    if !places.is_sorted() && at(plan, "mount-data").is_none() {
+    let order = "pre-copy preflight catch-up stop-etcd copy prove confirm unmount-data commit-local return start-etcd";
+    if at(plan, "mount-data").is_none() && !judge::is_sorted(plan, order) {
         fail(6, "the order of the protocol");
     }
-    if let Some(what) = judge::counts_too_early(plan) {
-        fail(7, what);
-    }
+    judge::copies(plan, &["prove", "unmount-data", "commit-local", "return"], running, &mut fail);
     if at(plan, "copy").is_some() {
-        for id in ["prove", "unmount-data", "commit-local", "return"] {
-            if at(plan, id).is_none() {
-                fail(6, "a plan that copies goes on to the mount");
-            }
-        }
         let in_reach = node.sessions.known().is_some_and(|all| all.iter().any(|one| one.is_logged_in()));
         if !lun_is_authoritative || !is_mounted(node) || !in_reach {
             fail(7, "what is copied is the authoritative copy, and it can be read");
@@ -147,14 +127,6 @@ pub fn way_back(census: &mut Census, node: &Node, plan: &Plan) {
         let shelf = node.rollback_staging.known().unwrap();
         if shelf.free < Bytes(5 << 30) || shelf.copy.as_ref().is_some_and(|copy| !copy.ours) {
             fail(4, "there is space for the copy, and no foreign data in its place");
-        }
-        if at(plan, "stop-etcd") != at(plan, "catch-up").map(|caught_up| caught_up + 1)
-            || at(plan, "catch-up") != at(plan, "preflight").map(|tried| tried + 1)
-        {
-            fail(6, "what comes after the stop is tried just before it");
-        }
-        if running && at(plan, "stop-etcd").is_none() {
-            fail(7, "the final copy is made with etcd stopped");
         }
     } else if at(plan, "commit-local").is_some() {
         fail(6, "only a copy is committed");

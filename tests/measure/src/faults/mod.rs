@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, path::Path, rc::Rc};
 
 use anyhow::{Context, Result, ensure};
-use nodes::scenarios::paths::{self, client::Client};
-use nodes::{bed::Bed, net, scenarios::health, scene::Wanted, shared::Shared, stage::Stage, suite, verbs};
+use nodes::scenarios::{health, lost, paths, paths::client::Client, pod};
+use nodes::{bed::Bed, net, scene::Wanted, shared::Shared, stage::Stage, suite, verbs};
 
 mod act;
 
@@ -30,6 +30,9 @@ pub struct Options {
     /// Run etcd on a multipath map over both portals.
     #[arg(long)]
     multipath: bool,
+    /// Run etcd as a static pod under the kubelet's stand-in.
+    #[arg(long)]
+    static_pod: bool,
 }
 
 /// The program mounts a LUN anew only three times an hour.
@@ -44,7 +47,7 @@ const LOOK: &str = "until systemctl show --property ActiveState etcd-lun-lost.se
 pub fn play(bed: &Rc<Bed>, agent: &Path, options: Options) -> Result<()> {
     let (begun, seed) = (Instant::now(), options.seed.unwrap_or_else(|| fastrand::u32(..).into()));
     println!("bed: again with --seed {seed} {options:?}");
-    let mut stage = ready(bed, agent, options.multipath)?;
+    let mut stage = ready(bed, agent, options)?;
     let client = Client::begin(&stage)?;
     let (mut waits, mut wrong) = (BTreeMap::<_, Vec<Duration>>::new(), Vec::new());
     let mut before = stage.node.ok(LOOK)?;
@@ -61,12 +64,12 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, options: Options) -> Result<()> {
             println!("bed: {what}: a write was acknowledged after {waited:.1?}");
             waits.entry(if act.is_loss { act.what } else { "faults" }).or_default().push(waited);
             let earlier = std::mem::replace(&mut before, stage.node.ok(LOOK)?);
-            ensure!(waited <= limit, "a write was acknowledged only after {waited:.1?}");
-            ensure!(act.is_loss || before == earlier, "before it {earlier}, after it {before}");
             if act.is_loss && number % 3 == 0 {
                 println!("bed: as if an hour had passed: {AN_HOUR_PASSES}");
                 stage.node.ok(AN_HOUR_PASSES)?;
             }
+            ensure!(waited <= limit, "a write was acknowledged only after {waited:.1?}");
+            ensure!(act.is_loss || before == earlier, "before it {earlier}, after it {before}");
             Ok(())
         };
         if let Err(error) = play() {
@@ -78,7 +81,7 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, options: Options) -> Result<()> {
             }
         }
     }
-    if let Err(error) = client.end().and_then(|()| at_the_end(&stage, 1 + usize::from(options.multipath))) {
+    if let Err(error) = client.end().and_then(|()| at_the_end(&stage, options)) {
         wrong.push(format!("at the end: {error:#}"));
         stage.node.collect(&suite::failure_dir().join("end"))?;
     }
@@ -101,13 +104,25 @@ pub fn play(bed: &Rc<Bed>, agent: &Path, options: Options) -> Result<()> {
 }
 
 /// A node whose etcd is on a LUN, with all units and rules.
-fn ready(bed: &Rc<Bed>, agent: &Path, multipath: bool) -> Result<Stage> {
+fn ready(bed: &Rc<Bed>, agent: &Path, options: Options) -> Result<Stage> {
     let mut stage = Stage::build(bed, agent, Shared::at(bed.run.dir().join("shared"))?)?;
     stage.offer_luns(1)?;
-    let (target, portals) = (format!("multipath = {multipath}\n"), net::Path::STORAGE.map(net::Path::portal));
-    stage.configure(&Wanted { target, portals: portals.into(), ..Wanted::default() })?;
-    stage.node.ok("etcd-lun render udev >/etc/udev/rules.d/90-etcd-lun.rules; udevadm control --reload")?;
-    if multipath {
+    let target = format!("multipath = {}\n", options.multipath);
+    // multipathd has a section by WWID.
+    let wwid = options.multipath.then(|| stage.wwid(1));
+    let mut wanted = Wanted {
+        target,
+        wwid,
+        portals: net::Path::STORAGE.map(net::Path::portal).into(),
+        ..Wanted::default()
+    };
+    if options.static_pod {
+        pod::hand_over(&stage)?;
+        wanted = wanted.of_pod();
+    }
+    stage.configure(&wanted)?;
+    stage.node.ok(lost::RULE)?;
+    if options.multipath {
         paths::prepare_multipathd(&stage)?;
     }
     stage.apply()?;
@@ -116,13 +131,18 @@ fn ready(bed: &Rc<Bed>, agent: &Path, multipath: bool) -> Result<Stage> {
 }
 
 /// Nothing is left of what has happened.
-fn at_the_end(stage: &Stage, paths: usize) -> Result<()> {
+fn at_the_end(stage: &Stage, options: Options) -> Result<()> {
     // The target may still have those that were logged out while it was away.
     let sessions: usize = stage.node.ok("ls /sys/class/iscsi_session | wc -l")?.parse()?;
+    let paths = 1 + usize::from(options.multipath);
     ensure!(sessions == paths, "there are {sessions} sessions instead of {paths}");
     // The kernel's log has the faults.
     stage.node.ok(&format!("dmesg --clear; {AN_HOUR_PASSES}"))?;
     health::is_well(stage)?;
     verbs::plans_nothing(&stage.node)?;
-    stage.is_on_lun()
+    if options.static_pod {
+        pod::is_on_lun(stage, &format!("/{}", nodes::image::ETCD_POD))
+    } else {
+        stage.is_on_lun()
+    }
 }

@@ -121,7 +121,7 @@ fn is_for_a_person(stage: &Stage) -> Result<()> {
 pub(super) fn logged_out(stage: &mut Stage) -> Result<()> {
     super::beside::offer(stage)?;
     stage.configure(&Wanted::default())?;
-    stage.node.ok("etcd-lun render udev >/etc/udev/rules.d/90-etcd-lun.rules; udevadm control --reload")?;
+    stage.node.ok(RULE)?;
     stage.node.ok(&super::beside::driver())?;
     stage.apply()?;
     stage.is_on_lun()?;
@@ -201,8 +201,7 @@ const WRITER: &str = "rm -f /run/acked; systemctl reset-failed writer 2>/dev/nul
     until [ -s /run/acked ]; do sleep 0.1; done; sleep 1";
 
 /// The udev rule, as a person puts it into place.
-pub(super) const RULE: &str =
-    "etcd-lun render udev >/etc/udev/rules.d/90-etcd-lun.rules; udevadm control --reload";
+pub const RULE: &str = "etcd-lun render udev >/etc/udev/rules.d/90-etcd-lun.rules; udevadm control --reload";
 
 /// Somebody's volume lies behind the number of our LUN while etcd writes: the target announces that (3F/0E), or it was away and
 /// comes back with it (29/00). Nothing is written to it any more once that was noticed, etcd is down, and has every key on the

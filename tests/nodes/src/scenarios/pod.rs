@@ -26,7 +26,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 }
 
 /// Lets the kubelet's stand-in run etcd from now on.
-pub(super) fn hand_over(stage: &Stage) -> Result<()> {
+pub fn hand_over(stage: &Stage) -> Result<()> {
     stage.configure(&Wanted::default().of_pod())?;
     stage.node.ok(&format!(
         "systemctl disable --quiet --now etcd.service; mkdir -p /etc/kubernetes/manifests; chmod 700 /etc/kubernetes/manifests
@@ -49,7 +49,7 @@ pub(super) fn serves(stage: &Stage) -> Result<()> {
 
 /// Checks that etcd runs from the LUN in new containers that see the LUN. Its manifest must be complete and
 /// in place, and there must never have been two manifests.
-pub(super) fn is_on_lun(stage: &Stage, manifest: &str) -> Result<()> {
+pub fn is_on_lun(stage: &Stage, manifest: &str) -> Result<()> {
     let mount =
         stage.node.ok("findmnt --noheadings --output FSTYPE,OPTIONS --mountpoint /var/lib/etcd | xargs")?;
     if !mount.starts_with("xfs ") || !mount.contains("prjquota") {
