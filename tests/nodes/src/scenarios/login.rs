@@ -169,7 +169,7 @@ fn lun_at_another_portal(stage: &mut Stage) -> Result<()> {
     let other = Lun { volume: 7, ..Lun::new(7, stage.lun_file(7)) };
     target::blank(&other.file, scene::LUN_SIZE)?;
     let empty = Offer { luns: vec![other], ..stage.target.offered().clone() };
-    let mut first = Target::start_at(&stage.bed, "tgt-a", &[Path::A.portal()], empty)?;
+    let mut first = Target::start_at(&stage.bed, "tgt-a", &[Path::A.portal()], empty.clone())?;
     let is_at_b = |stage: &Stage| -> Result<()> {
         let at = stage.node.ok("cat /sys/class/iscsi_connection/connection*/persistent_address")?;
         if at.trim() != Path::B.target() {
@@ -190,6 +190,7 @@ fn lun_at_another_portal(stage: &mut Stage) -> Result<()> {
     is_at_b(stage)?;
     // Nowhere: the message names each portal.
     stage.node.ok("systemctl stop etcd var-lib-etcd.mount && iscsiadm -m node --logout")?;
+    first.offer(empty)?;
     stage.target.offer(Offer { luns: Vec::new(), ..stage.target.offered().clone() })?;
     stage.configure(&Wanted { attach_timeout: "10s".into(), ..wanted })?;
     let nowhere = failed("lun-not-shown", &["LUN 1", "10.77.0.1:3260", "10.78.0.1:3260"]);
