@@ -274,13 +274,14 @@ fn kept(host: &Host, place: &str) -> Vec<Source> {
     found.into_iter().map(|(path, text)| Source { path: format!("{place}: {path}"), text }).collect()
 }
 
-/// True while the program is not that of the object: the unit that brings it has failed, as where the registry is away.
+/// True while the program is not that of the object: the unit that brings it has failed, as where the registry is away, or tries
+/// again at this moment, as each health check has it do.
 pub(super) fn awaits_program(host: &Host) -> bool {
     let state = || -> anyhow::Result<String> {
         Ok(Door::without_config(host)?.unit(unit::PROGRAM_SERVICE)?.active_state)
     };
     let is_ordered = host.root.mode(unit::PROGRAM_ORDER).is_ok_and(|mode| mode.is_some());
-    is_ordered && state().is_ok_and(|state| state == "failed")
+    is_ordered && state().is_ok_and(|state| state != "active")
 }
 
 /// The error of a node without a config.

@@ -205,9 +205,15 @@ fn old_object(stage: &Stage, registry: &mut Registry, one: &Pushed) -> Result<()
     let (repository, _) = one.image.split_once('@').context("an image without its digest")?;
     let newer = format!("{repository}@sha256:{}", "0".repeat(64));
     ask_for(stage, Some(&newer), &"0".repeat(64))?;
+    // The same while that is tried again.
     stage.node.ok(&format!(
         "mkdir -p /etc/etcd-lun/config.d && printf '[target]\\nof_a_later_release = 1\\n' >/etc/etcd-lun/config.d/99-later.toml
-             ! systemctl restart {SERVICE} && systemctl restart etcd-lun.service &&
+             ! systemctl restart {SERVICE} || exit 1
+             again=/run/systemd/system/{SERVICE}.d; mkdir $again && printf '[Service]\\nExecStartPre=sleep 40\\n' >$again/slow.conf
+             systemctl daemon-reload; systemctl start --no-block {SERVICE}; [ $(systemctl is-active {SERVICE}) = activating ] || exit 1
+             etcd-lun health >/dev/null || [ $? = 4 ] || exit 1
+             rm -r $again && systemctl daemon-reload
+             systemctl restart etcd-lun.service &&
              journalctl -b -u etcd-lun.service | grep 'takes the copy of the last one in /var/lib/etcd-lun/config.json' &&
              rm /etc/etcd-lun/config.d/99-later.toml"
     ))?;
