@@ -156,3 +156,20 @@ fn nothing_is_written_where_another_disk_has_a_claim() {
         fs::remove_file(claim).unwrap();
     }
 }
+
+/// By systemd's own figure, in tenths (systemd-analyze(1), `security`). Later releases may count otherwise.
+#[test]
+fn no_unit_may_more_than_it_has_to() {
+    for (most, units) in [
+        (30, "etcd-lun etcd-lun-lost"),
+        (35, "etcd-lun-hands@"),
+        (40, "etcd-lun-health etcd-lun-portals@ etcd-lun-shutdown"),
+    ] {
+        for unit in units.split(' ') {
+            let path = format!("{}/../../units/example/{unit}.service", env!("CARGO_MANIFEST_DIR"));
+            let args = ["security", "--offline=yes", &format!("--threshold={most}"), &path];
+            let Some(output) = tool("systemd-analyze", &args, b"") else { return };
+            assert!(output.status.success(), "{unit}: {}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+}
