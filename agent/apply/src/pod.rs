@@ -28,7 +28,7 @@ impl EtcdPod {
         let lockers = filelock::lock_holders(host, node::database(data_dir).as_path())
             .context("looking for etcd's process")?;
         let [filelock::Holder { pid: Some(etcd), .. }] = lockers.as_slice() else { return Ok(None) };
-        let group = group_of(host, *etcd)?;
+        let group = cgroup::of(host, etcd)?;
         Ok(group.filter(|group| container_in(group).is_some()).map(|group| Self(pod_of(&group).to_owned())))
     }
 
@@ -44,7 +44,7 @@ impl EtcdPod {
         let Some(running) = cri::running(host, &self.uid(), containers)? else { return Ok(Vec::new()) };
         let ids: Vec<_> = running.into_iter().flat_map(|container| container.ids).collect();
         let is_one = |pid: u32| -> std::io::Result<bool> {
-            let group = group_of(host, pid)?;
+            let group = cgroup::of(host, pid)?;
             Ok(group.is_some_and(|group| {
                 pod_of(&group) == self.0
                     && container_in(&group).is_some_and(|id| ids.iter().any(|one| one == id))
@@ -58,10 +58,6 @@ impl EtcdPod {
         }
         Ok(asked)
     }
-}
-
-fn group_of(host: &Host, pid: u32) -> std::io::Result<Option<String>> {
-    Ok(cgroup::of(host, &pid.to_string())?.map(|group| group.to_string_lossy().into_owned()))
 }
 
 #[cfg(test)]

@@ -46,12 +46,11 @@ fn move_into_scope(host: &Host, verb: &str) -> anyhow::Result<()> {
 
 fn is_in_scope(host: &Host) -> anyhow::Result<bool> {
     let own = cgroup::of(host, "self").context("reading the cgroup of this process")?;
-    Ok(own.is_some_and(|path| path.file_name() == Path::new(SCOPE).file_name()))
+    Ok(own.is_some_and(|group| Path::new(&group).file_name() == Path::new(SCOPE).file_name()))
 }
 
 fn is_in_container(host: &Host) -> anyhow::Result<bool> {
     let own = cgroup::of(host, "self")?.unwrap_or_default();
-    let own = own.to_string_lossy();
     Ok(CONTAINERS.iter().any(|part| own.contains(part)) || cgroup::is_in_namespace_of_its_own(host)?)
 }
 

@@ -9,7 +9,6 @@ use host::{
 };
 use std::{
     collections::BTreeMap,
-    io,
     time::{Duration, Instant},
 };
 use terms::{AbsPath, fail};
@@ -111,23 +110,19 @@ pub fn beside_etcd(
         Some(device) => mountinfo::private_holders(host, device).context("looking for mounts of the LUN")?,
         None => Vec::new(),
     };
-    let group = |pid: u32| -> io::Result<Option<String>> {
-        let path = cgroup::of(host, &pid.to_string())?;
-        Ok(path.map(|path| path.to_string_lossy().into_owned()))
-    };
     let part: Box<dyn Fn(&str) -> bool> = match runtime {
         Runtime::Systemd { unit } => Box::new(move |group| group.split('/').any(|name| name == unit)),
         Runtime::StaticPod { .. } => {
             let lockers = filelock::lock_holders(host, node::database(data_dir).as_path())
                 .context("looking for etcd's process")?;
             let [Holder { pid: Some(etcd), .. }] = lockers.as_slice() else { return Ok(Beside::default()) };
-            let Some(of_etcd) = group(*etcd)? else { return Ok(Beside::default()) };
+            let Some(of_etcd) = cgroup::of(host, etcd)? else { return Ok(Beside::default()) };
             Box::new(move |group| pod_of(group) == pod_of(&of_etcd))
         }
     };
     let mut strangers = Vec::new();
     for user in list(host, data_dir)? {
-        let group = user.pid.map(group).transpose()?.flatten();
+        let group = user.pid.map(|pid| cgroup::of(host, pid)).transpose()?.flatten();
         match &group {
             Some(group) if part(group) => {}
             // It has ended meanwhile.
@@ -139,7 +134,7 @@ pub fn beside_etcd(
     let mut views = Vec::new();
     for view in kept {
         // A process that has ended keeps nothing mounted, and others of its namespace are found by the next look.
-        if group(view.pid)?.is_some_and(|group| !part(&group)) {
+        if cgroup::of(host, view.pid)?.is_some_and(|group| !part(&group)) {
             views.push(view);
         }
     }

@@ -8,17 +8,17 @@
 //! The first form is that of version 2, the second is systemd's own hierarchy in version 1.
 
 use super::{Host, process::while_it_lives};
-use std::{io, path::PathBuf};
+use std::{fmt::Display, io};
 
 /// The cgroup by which systemd tracks a process: `self`, or its id. None if the process has ended. `/` on a machine whose
 /// cgroups systemd doesn't use.
 ///
 /// The path is relative to the root of the caller's cgroup namespace. It begins with `/..` for a cgroup outside of it
 /// (cgroup_namespaces(7)).
-pub fn of(host: &Host, process: &str) -> io::Result<Option<PathBuf>> {
+pub fn of(host: &Host, process: impl Display) -> io::Result<Option<String>> {
     let dir = format!("/proc/{process}");
     let text = while_it_lives(&host.root.locate(&dir), host.root.read(format!("{dir}/cgroup")))?;
-    Ok(text.as_deref().map(parse))
+    Ok(text.map(|text| parse(&text).to_owned()))
 }
 
 /// Returns true if this process has another cgroup namespace than PID 1, as the processes of a container have.
@@ -27,12 +27,12 @@ pub fn is_in_namespace_of_its_own(host: &Host) -> io::Result<bool> {
     Ok(host.root.read_link("/proc/self/ns/cgroup")? != host.root.read_link("/proc/1/ns/cgroup")?)
 }
 
-fn parse(text: &str) -> PathBuf {
+fn parse(text: &str) -> &str {
     let path = |wanted: &str| {
         text.lines().find_map(|line| line.split_once(':')?.1.strip_prefix(wanted)?.strip_prefix(':'))
     };
     // In the hybrid mode of systemd both are there, and systemd moves a process in its own hierarchy first.
-    path("name=systemd").or_else(|| path("")).unwrap_or("/").into()
+    path("name=systemd").or_else(|| path("")).unwrap_or("/")
 }
 
 #[cfg(test)]
@@ -50,14 +50,14 @@ mod tests {
             ("garbage", "/"),
             ("", "/"),
         ] {
-            assert_eq!(parse(text), PathBuf::from(found), "{text}");
+            assert_eq!(parse(text), found, "{text}");
         }
     }
 
     #[test]
     fn only_of_a_process_that_lives() {
         let host = Host::fixture(Root::new("/"), Box::new(NoTools)).unwrap();
-        assert!(of(&host, &std::process::id().to_string()).unwrap().unwrap().is_absolute());
-        assert_eq!(of(&host, &u32::MAX.to_string()).unwrap(), None);
+        assert!(of(&host, std::process::id()).unwrap().unwrap().starts_with('/'));
+        assert_eq!(of(&host, u32::MAX).unwrap(), None);
     }
 }

@@ -1,7 +1,7 @@
 //! This machine's name and id, and the user and unit of this process.
 
 use super::{Host, cgroup};
-use std::{io, path::Path};
+use std::io;
 
 /// The hostname that the kernel has, short or fully qualified, as it was set.
 ///
@@ -34,8 +34,8 @@ pub fn unit(host: &Host) -> io::Result<Option<String>> {
     Ok(cgroup::of(host, "self")?.as_deref().and_then(unit_in))
 }
 
-fn unit_in(path: &Path) -> Option<String> {
-    path.file_name()?.to_str().filter(|unit| unit.ends_with(".service")).map(str::to_owned)
+fn unit_in(group: &str) -> Option<String> {
+    group.rsplit('/').next().filter(|unit| unit.ends_with(".service")).map(str::to_owned)
 }
 
 fn parse_hostname(text: &str) -> Option<String> {
@@ -109,7 +109,7 @@ mod tests {
             ("/kubepods.slice/kubepods-pod1.slice/crio-1.scope", None),
             ("/", None),
         ] {
-            assert_eq!(unit_in(Path::new(path)).as_deref(), unit, "{path}");
+            assert_eq!(unit_in(path).as_deref(), unit, "{path}");
         }
     }
 

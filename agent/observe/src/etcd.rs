@@ -87,8 +87,8 @@ fn processes(host: &Host, runtime: &Runtime, database: &AbsPath) -> io::Result<V
     let mut pids = locked.map(|holder| holder.pid.ok_or_else(unseen)).collect::<io::Result<Vec<_>>>()?;
     if let Runtime::Systemd { unit } = runtime {
         for pid in process::all(host)? {
-            let group = cgroup::of(host, &pid.to_string())?;
-            if group.is_some_and(|group| group.iter().any(|name| name == unit.as_str())) {
+            let group = cgroup::of(host, pid)?;
+            if group.is_some_and(|group| group.split('/').any(|name| name == unit)) {
                 pids.push(pid);
             }
         }

@@ -56,13 +56,7 @@ const SEED: u64 = 0;
 
 /// Moves barred data to where a rollback stages its copy. The record names it as authoritative.
 pub fn unbar(machine: &mut dyn Machine, generation: u64) -> anyhow::Result<String> {
-    let record = guard::rolled_back(machine)?;
-    require!(
-        record.generation == generation,
-        RecordChanged,
-        "the record is of generation {} now",
-        record.generation
-    );
+    guard::record_is(guard::rolled_back(machine)?.generation == generation, "nothing is moved")?;
     machine.perform(&Effect::Unbar { generation })?;
     Ok(format!("the data lies in {RETURNING}/{generation}"))
 }

@@ -273,8 +273,8 @@ fn nobody_else_uses(
 fn shown(host: &Host, user: &User) -> String {
     let container = user
         .pid
-        .and_then(|pid| cgroup::of(host, &pid.to_string()).ok().flatten())
-        .and_then(|group| users::container_of(&group.to_string_lossy()).map(str::to_owned));
+        .and_then(|pid| cgroup::of(host, pid).ok().flatten())
+        .and_then(|group| users::container_of(&group).map(str::to_owned));
     match container.and_then(|id| cri::pod_of(host, &id)) {
         Some(pod) => format!("{} of pod {pod}, {}", user.name, user.how),
         None => format!("{}, {}", user.name, user.how),

@@ -32,12 +32,7 @@ pub fn shelve(host: &Host, path: &AbsPath, like: &OwnedFd) -> anyhow::Result<Own
 /// Puts the proven copy into the place of the fence.
 pub fn put_in_place(machine: &mut dyn Machine, at: &AbsPath, generation: u64) -> anyhow::Result<String> {
     let record = guard::rolled_back(machine)?;
-    require!(
-        record.generation == generation,
-        RecordChanged,
-        "the record is of generation {} now",
-        record.generation
-    );
+    guard::record_is(record.generation == generation, "nothing is moved")?;
     guard::nothing_is_mounted(machine, at)?;
     guard::no_users_beneath(machine, at)?;
     let copy: AbsPath = format!("{RETURNING}/{generation}").parse()?;
