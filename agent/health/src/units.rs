@@ -84,12 +84,39 @@ fn unit_problem(unit: &UnitState) -> Option<String> {
         || unit.result.as_deref().is_some_and(|result| result != "success");
     if failed {
         let result = unit.result.as_deref().unwrap_or("failed");
+        let again = if name == unit::FETCH_SERVICE { unit::PROGRAM_SERVICE } else { name };
         return Some(format!(
-            "the last run of {name} ended as `{result}`; see `journalctl -u {name}`, and when the cause is gone, run `systemctl restart {name}`, which leaves a running etcd alone"
+            "the last run of {name} ended as `{result}`; see `journalctl -u {name}`, and when the cause is gone, run `systemctl restart {again}`, which leaves a running etcd alone"
         ));
     }
     if name.ends_with(".timer") && unit.active != ActiveState::Active {
         return Some(format!("{name} is {}: run `systemctl start {name}`", unit.active));
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_puts_the_program_in_place_fetches_it() {
+        for (name, cure) in [
+            (unit::FETCH_SERVICE, "run `systemctl restart etcd-lun-program.service`"),
+            (unit::SERVICE, "run `systemctl restart etcd-lun.service`"),
+        ] {
+            let failed = UnitState {
+                name: name.into(),
+                load: "loaded".into(),
+                file: "static".into(),
+                active: ActiveState::Failed,
+                result: Some("exit-code".into()),
+            };
+            let said = unit_problem(&failed).unwrap();
+            assert!(
+                said.starts_with(&format!("the last run of {name} ended")) && said.contains(cure),
+                "{said}"
+            );
+        }
+    }
 }

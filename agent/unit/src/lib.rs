@@ -23,7 +23,9 @@ pub const RENDER_AGAIN: &str = "render the object again and apply it, or, where 
 
 pub use hands::{HANDS_DIR, HANDS_PATH, HANDS_SERVICE, HANDS_SOCKET, PORTALS_PATH};
 pub use health::{CATALOG, CATALOG_FILE, HEALTH_SERVICE, HEALTH_TIMER, LOST};
-pub use program::{PROGRAM_ORDER, PROGRAM_PACKED, PROGRAM_SCRIPT, PROGRAM_SERVICE, program_script};
+pub use program::{
+    FETCH_SERVICE, PROGRAM_ORDER, PROGRAM_PACKED, PROGRAM_SCRIPT, PROGRAM_SERVICE, program_script,
+};
 pub use service::{
     ISCSID_SERVICE, KUBELET, LOST_SERVICE, MULTIPATH_SERVICE, PATH_TARGET, SELINUX_CONTEXT, SELINUX_SERVICE,
     SERVICE, SHUTDOWN_SERVICE, Service, iscsid_service, lost_units, multipath_service, selinux_service,

@@ -5,8 +5,8 @@ use terms::{AbsPath, Span};
 
 /// The name of the service that puts the program in place.
 pub const PROGRAM_SERVICE: &str = "etcd-lun-program.service";
-/// The name of the service that fetches the image.
-const FETCH_SERVICE: &str = "etcd-lun-program-fetch.service";
+/// The name of the service that fetches the image. Only the other one starts it.
+pub const FETCH_SERVICE: &str = "etcd-lun-program-fetch.service";
 
 /// The file that names the program by its SHA-256, for each architecture, and the image that has it.
 pub const PROGRAM_ORDER: &str = "/etc/etcd-lun/program";
