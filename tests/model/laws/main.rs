@@ -197,15 +197,8 @@ fn every_node(mut visit: impl FnMut(&Node)) -> usize {
         let shut = DataMount { io_error: true, ..data_mount("8:16") };
         let sized =
             |size: u64| DataMount { free: Some((Bytes(1 << 30), Bytes(size << 30))), ..data_mount("8:16") };
-        for mount in [
-            Fact::Known(Some(sized(20))),
-            Fact::Known(Some(sized(10))),
-            Fact::Known(Some(sized(30))),
-            Fact::Known(Some(data_mount("8:16"))),
-            Fact::Known(Some(data_mount("9:99"))),
-            Fact::Known(Some(shut)),
-            unknown(),
-        ] {
+        let mounts = [sized(20), sized(10), sized(30), data_mount("8:16"), data_mount("9:99"), shut];
+        for mount in mounts.into_iter().map(|mount| Fact::Known(Some(mount))).chain([unknown()]) {
             node.mount = mount;
             for record in records() {
                 node.record = record;

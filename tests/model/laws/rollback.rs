@@ -50,14 +50,8 @@ pub fn every_way_back(mut visit: impl FnMut(&Node)) -> usize {
     let mut count = 0;
     let mut node = migrated();
     let right = node.mount.clone();
-    let silent = data_mount("8:16");
-    for mount in [
-        right,
-        Fact::Known(Some(silent)),
-        Fact::Known(Some(data_mount("9:99"))),
-        Fact::Known(None),
-        unknown(),
-    ] {
+    let [silent, other] = ["8:16", "9:99"].map(|devno| Fact::Known(Some(data_mount(devno))));
+    for mount in [right, silent, other, Fact::Known(None), unknown()] {
         node.mounted_stamp = match mount {
             Fact::Known(None) => Fact::Known(None),
             _ => Fact::Known(Some(stamp(1, 1))),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use fastrand::Rng;
 use nodes::net::{Cut, Path};
-use nodes::stage::Stage;
+use nodes::{scenarios::lost, stage::Stage};
 
 /// What ends the session or the disk of the mounted LUN: acts of others; for how many seconds the LUN is away then, and within how
 /// many a write must be acknowledged. Nothing tells a node that a LUN is mapped again which nobody uses any more, so the minute's
@@ -18,10 +18,6 @@ const LOSSES: [(&str, u64, u64); 4] =
 /// What ends by itself, and must end neither session nor filesystem.
 const FAULTS: &str = "silent/refused/lossy/link down/eth1 down in the node/target killed/target frozen/target slow/\
     target ends sessions/iscsid killed/iscsid restarted/iscsid frozen";
-
-/// As a CSI driver does it.
-const LOG_OUT: &str = "cd /sys/class/iscsi_connection; for connection in *; do
-    iscsiadm -m node -T iqn.2024-02.com.example:etcd -p $(cat $connection/persistent_address):3260 -u; done";
 
 /// Which networks have it. Without a map the session is in the first.
 const PLACES: [&[Path]; 4] = [&[Path::A], &[Path::B], &Path::STORAGE, &Path::STORAGE];
@@ -37,7 +33,11 @@ pub struct Act {
     pub limit: Duration,
 }
 
-/// Each loss, so many times in a row.
+/// A crash of etcd, to compare with. In OpenShift's pod it starts when the kernel has forgotten its last connection: 60 s after
+/// its end (cluster-etcd-operator `bindata/etcd/pod.gotpl.yaml`; kernel `include/net/tcp.h`, `TCP_TIMEWAIT_LEN`).
+pub const CRASH: &str = "etcd killed";
+
+/// A crash, and then each loss, so many times in a row.
 pub fn losses(times: usize) -> impl Iterator<Item = Act> {
     let act = |(what, seconds, limit)| Act {
         is_loss: true,
@@ -46,7 +46,8 @@ pub fn losses(times: usize) -> impl Iterator<Item = Act> {
         lasts: Duration::from_secs(seconds),
         limit: Duration::from_secs(limit),
     };
-    LOSSES.into_iter().flat_map(move |loss| std::iter::repeat_n(act(loss), times))
+    let losses = LOSSES.into_iter().flat_map(move |loss| std::iter::repeat_n(act(loss), times));
+    std::iter::once(act((CRASH, 0, 120))).chain(losses)
 }
 
 /// The faults of a seed, none longer than so many seconds. Most are short.
@@ -68,9 +69,10 @@ impl Act {
         // Each command in the node may take a second.
         let node = |script: &str| stage.node.ok(script).map(drop);
         match self.what {
-            "log-out" => node(LOG_OUT)?,
-            "log-out, target away" => cut(Cut::Reject).and_then(|()| node(LOG_OUT))?,
+            "log-out" => node(&lost::log_out())?,
+            "log-out, target away" => cut(Cut::Reject).and_then(|()| node(&lost::log_out()))?,
             "unmapped" => stage.target.unmap(lun.number)?,
+            CRASH => node("pkill -KILL -o -x etcd")?,
             "disk deleted" => node("echo 1 | tee /sys/class/iscsi_session/*/device/target*/*:1/delete")?,
             "silent" => cut(Cut::Drop)?,
             "refused" => cut(Cut::Reject)?,
@@ -115,5 +117,5 @@ fn a_seed_has_its_faults_of_every_kind() {
     assert!(of(7) == of(7) && of(7) != of(8));
     assert!(of(7).iter().all(|act| (0.5..=15.0).contains(&act.lasts.as_secs_f64())));
     assert!(FAULTS.split('/').all(|what| of(7).iter().any(|act| act.what == what)));
-    assert_eq!(Vec::from_iter(losses(3).map(|act| act.what))[2..4], ["log-out", "log-out, target away"]);
+    assert_eq!(Vec::from_iter(losses(3).map(|act| act.what))[3..5], ["log-out", "log-out, target away"]);
 }

@@ -18,9 +18,11 @@ use crate::verbs;
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The command of a CSI driver (NetApp/trident#119). It names no interface.
-fn log_out() -> String {
-    let portal = |what: &str| format!("$(cat /sys/class/iscsi_connection/*/persistent_{what})");
-    format!("iscsiadm -m node -T {IQN} -p {}:{} -u", portal("address"), portal("port"))
+pub fn log_out() -> String {
+    format!(
+        "cd /sys/class/iscsi_connection; for one in *; do
+         iscsiadm -m node -T {IQN} -p $(cat $one/persistent_address):$(cat $one/persistent_port) -u; done"
+    )
 }
 
 /// What the service has said since a moment, without systemd's own lines.

@@ -100,9 +100,13 @@ fn gate_kubelet(stage: &mut Stage) -> Result<()> {
     let disk = delivery::deliver(&stage.bed, "gate-kubelet", stage.node.vm().disk(), &object, |_| Ok(()))?;
     stage.change_node(node(stage, NODES[0], &disk)?);
     stage.node.power_on()?;
+    core_logs_in(stage)?;
+    kubelet_waits_for_the_target(stage)
+}
+
+fn kubelet_waits_for_the_target(stage: &mut Stage) -> Result<()> {
     is("inactive", &stage.node, &["kubelet-dependencies.target", "crio.service", "kubelet.service"])?;
     stage.is_down_without_lun()?;
-    core_logs_in(stage)?;
     stage.target.restart()?;
     comes_back(stage)?;
     wait_for(&stage.node, "kubelet.service", "active", COMES_BACK)?;
@@ -130,13 +134,7 @@ fn gate_by_hand(stage: &mut Stage) -> Result<()> {
     set(stage, "kubelet")?;
     stage.node.power_cut();
     stage.node.power_on()?;
-    is("inactive", &stage.node, &["kubelet-dependencies.target", "crio.service", "kubelet.service"])?;
-    stage.is_down_without_lun()?;
-    stage.target.restart()?;
-    comes_back(stage)?;
-    wait_for(&stage.node, "kubelet.service", "active", COMES_BACK)?;
-    ran_before_etcd(&stage.node)?;
-    stage.has_kept(LAST)
+    kubelet_waits_for_the_target(stage)
 }
 
 /// The node must shut down in limited time although its LUN is gone and etcd runs on it. The time-out is an
