@@ -1,7 +1,11 @@
 //! Writes log events as lines on standard error: level, message, then fields.
 
-use std::fmt::{self, Write as _};
-use tracing::Subscriber;
+use super::output::Errors;
+use std::{
+    fmt::{self, Write as _},
+    io,
+};
+use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::{
     Layer,
     field::MakeExt as _,
@@ -10,8 +14,8 @@ use tracing_subscriber::{
 };
 
 /// Writes each event as one line, or as several lines if its message has several. It leaves out the time, which the journal
-/// has, and target and colours, which nobody needs.
-pub(super) fn lines<S, W>(to: W) -> impl Layer<S>
+/// has, and target and colours, which nobody needs; `level` says whether it has the level.
+pub(super) fn lines<S, W>(to: W, level: bool) -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'a> MakeWriter<'a> + 'static,
@@ -23,8 +27,40 @@ where
             name => write!(line, "{name}={value:?}"),
         }
     });
-    let layer = layer().with_writer(to).with_ansi(false).with_target(false).without_time();
+    let layer = layer().with_writer(to).with_ansi(false).with_target(false).without_time().with_level(level);
     layer.fmt_fields(fields.delimited(" "))
+}
+
+/// Writes events for journald to standard error, where a unit's goes: each line begins with its level (sd-daemon(3)), the same that
+/// tracing-journald gives it.
+pub(super) struct Leveled;
+
+impl<'a> MakeWriter<'a> for Leveled {
+    type Writer = OfLevel;
+
+    fn make_writer(&'a self) -> OfLevel {
+        OfLevel(5)
+    }
+
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> OfLevel {
+        let levels = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
+        OfLevel(3 + levels.iter().position(|level| level == event.level()).unwrap_or(2))
+    }
+}
+
+/// Writes lines of one level.
+pub(super) struct OfLevel(usize);
+
+impl io::Write for OfLevel {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        let lines: String = text.lines().map(|line| format!("<{}>{line}\n", self.0)).collect();
+        io::Write::write_all(&mut Errors, lines.as_bytes()).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Escapes control characters. The output of tools is untrusted input and must not control a terminal. The formatter itself
@@ -79,7 +115,7 @@ pub(super) mod tests {
         let kept = Kept::default();
         let writer = kept.clone();
         let subscriber =
-            tracing_subscriber::registry().with(LevelFilter::DEBUG).with(lines(move || writer.clone()));
+            tracing_subscriber::registry().with(LevelFilter::DEBUG).with(lines(move || writer.clone(), true));
         tracing::subscriber::with_default(subscriber, || {
             let name = "multipathd";
             tracing::warn!("{name} runs");
@@ -91,5 +127,25 @@ pub(super) mod tests {
                         ERROR failed:\n\tat once STEP=\"copy\" count=7\n\
                         DEBUG ran \\u{1b}[31mmultipathd\\u{7}\\r\\u{9b} code=1 stdout=\"a\\\"b\"\n";
         assert_eq!(kept.text(), expected);
+    }
+
+    #[test]
+    fn as_journald_reads_them() {
+        struct Numbers(Arc<Mutex<Vec<usize>>>);
+        impl<S: Subscriber> Layer<S> for Numbers {
+            fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+                self.0.lock().unwrap().push(Leveled.make_writer_for(event.metadata()).0);
+            }
+        }
+        let numbers = Arc::default();
+        let subscriber = tracing_subscriber::registry().with(Numbers(Arc::clone(&numbers)));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::error!("a");
+            tracing::warn!("a");
+            tracing::info!("a");
+            tracing::debug!("a");
+            tracing::trace!("a");
+        });
+        assert_eq!(*numbers.lock().unwrap(), [3, 4, 5, 6, 7]);
     }
 }

@@ -263,7 +263,7 @@ mod tests {
         progress.title = "[2/9] copy".into();
         let kept = Kept::default();
         let writer = kept.clone();
-        tracing::subscriber::with_default(registry().with(lines(move || writer.clone())), || {
+        tracing::subscriber::with_default(registry().with(lines(move || writer.clone(), true)), || {
             for (seconds, done) in [(29, 512), (31, 1024), (0, 2048)] {
                 progress.reported = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
                 progress.moved(done, Some(4096));

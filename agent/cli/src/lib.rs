@@ -76,7 +76,7 @@ pub fn main() -> Exit {
             return exit;
         }
     };
-    if let Err(wrong) = logging::install(verb.is_run()) {
+    if let Err(wrong) = logging::install(verb.is_run(), matches!(verb, Verb::Hands(_))) {
         let exit = Exit::Usage(wrong);
         logging::report_failure(&exit, json);
         return exit;

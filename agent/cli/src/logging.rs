@@ -12,35 +12,36 @@ use tracing::{level_filters::LevelFilter, subscriber::set_global_default};
 use tracing_subscriber::{Layer as _, layer::SubscriberExt as _, registry};
 
 /// Installs the subscriber. `ETCD_LUN_LOG` sets the level, such as `debug` or `trace`. Steps are logged at `info`. `both` is
-/// for a run by hand. A wrong level is an error: nobody would find the lines that were asked for.
-pub(super) fn install(both: bool) -> Result<(), String> {
+/// for a run by hand, `helper` for what does a request: its domain does not reach the journal's socket. A wrong level is an error:
+/// nobody would find the lines that were asked for.
+pub(super) fn install(both: bool, helper: bool) -> Result<(), String> {
     let level = match env::var("ETCD_LUN_LOG") {
         None => LevelFilter::INFO,
         Some(level) => level.parse().map_err(|_| {
             format!("ETCD_LUN_LOG: `{level}` is not a level: set it to error, warn, info, debug, trace or off, or unset it")
         })?,
     };
-    subscribe(level, both);
+    subscribe(level, both, helper);
     Ok(())
 }
 
-fn subscribe(level: LevelFilter, both: bool) {
-    if under_systemd()
-        && let Ok(journal) = tracing_journald::layer()
-    {
-        // This fails if a subscriber is installed already, which then stays.
-        let _installed = set_global_default(registry().with(level).with(journal.with_field_prefix(None)));
-        return;
-    }
+/// If a subscriber is installed already, that one stays.
+fn subscribe(level: LevelFilter, both: bool, helper: bool) {
+    let journal = || tracing_journald::layer().map(|journal| journal.with_field_prefix(None));
     // On a terminal the progress lines already say what info events say.
     let shown = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
-    if both && let Ok(journal) = tracing_journald::layer() {
-        let lines = events::lines(|| Errors).with_filter(shown);
-        let journal = journal.with_field_prefix(None);
-        let _installed = set_global_default(registry().with(level).with(journal).with(lines));
-        return;
-    }
-    let _installed = set_global_default(registry().with(shown).with(events::lines(|| Errors)));
+    let _installed = if under_systemd() && helper {
+        set_global_default(registry().with(level).with(events::lines(events::Leveled, false)))
+    } else if under_systemd()
+        && let Ok(journal) = journal()
+    {
+        set_global_default(registry().with(level).with(journal))
+    } else if both && let Ok(journal) = journal() {
+        let lines = events::lines(|| Errors, true).with_filter(shown);
+        set_global_default(registry().with(level).with(journal).with(lines))
+    } else {
+        set_global_default(registry().with(shown).with(events::lines(|| Errors, true)))
+    };
 }
 
 /// Prints why the program failed, on standard error. This is also done under systemd: journald may not know the unit of an
