@@ -385,6 +385,14 @@ pub fn rolled_back(machine: &dyn Machine) -> anyhow::Result<Record> {
     Ok(record)
 }
 
+/// The record says that the data was rolled back to the local disk, and is of this generation.
+pub fn rolled_back_to(machine: &dyn Machine, generation: u64) -> anyhow::Result<Record> {
+    let record = rolled_back(machine)?;
+    let now = record.generation;
+    require!(now == generation, RecordChanged, "the record is of generation {now} now");
+    Ok(record)
+}
+
 /// Nothing is mounted on the data directory.
 pub fn nothing_is_mounted(machine: &dyn Machine, data_dir: &AbsPath) -> anyhow::Result<()> {
     looks::nothing_on(data_dir, machine.mounted_on(data_dir)?.as_deref())

@@ -1,10 +1,7 @@
 //! Writes log events as lines on standard error: level, message, then fields.
 
 use super::output::Errors;
-use std::{
-    fmt::{self, Write as _},
-    io,
-};
+use std::fmt::{self, Write as _};
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::{
     Layer,
@@ -51,14 +48,14 @@ impl<'a> MakeWriter<'a> for Leveled {
 /// Writes lines of one level.
 pub(super) struct OfLevel(usize);
 
-impl io::Write for OfLevel {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+impl std::io::Write for OfLevel {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         let lines: String = text.lines().map(|line| format!("<{}>{line}\n", self.0)).collect();
-        io::Write::write_all(&mut Errors, lines.as_bytes()).map(|()| bytes.len())
+        std::io::Write::write_all(&mut Errors, lines.as_bytes()).map(|()| bytes.len())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
 }

@@ -21,20 +21,14 @@ pub(super) fn install(both: bool, helper: bool) -> Result<(), String> {
             format!("ETCD_LUN_LOG: `{level}` is not a level: set it to error, warn, info, debug, trace or off, or unset it")
         })?,
     };
-    subscribe(level, both, helper);
-    Ok(())
-}
-
-/// If a subscriber is installed already, that one stays.
-fn subscribe(level: LevelFilter, both: bool, helper: bool) {
     let journal = || tracing_journald::layer().map(|journal| journal.with_field_prefix(None));
     // On a terminal the progress lines already say what info events say.
     let shown = if level == LevelFilter::INFO { LevelFilter::WARN } else { level };
-    let _installed = if under_systemd() && helper {
+    let is_unit = under_systemd();
+    // If a subscriber is installed already, that one stays.
+    let _installed = if is_unit && helper {
         set_global_default(registry().with(level).with(events::lines(events::Leveled, false)))
-    } else if under_systemd()
-        && let Ok(journal) = journal()
-    {
+    } else if is_unit && let Ok(journal) = journal() {
         set_global_default(registry().with(level).with(journal))
     } else if both && let Ok(journal) = journal() {
         let lines = events::lines(|| Errors, true).with_filter(shown);
@@ -42,6 +36,7 @@ fn subscribe(level: LevelFilter, both: bool, helper: bool) {
     } else {
         set_global_default(registry().with(shown).with(events::lines(|| Errors, true)))
     };
+    Ok(())
 }
 
 /// Prints why the program failed, on standard error. This is also done under systemd: journald may not know the unit of an

@@ -56,7 +56,7 @@ const SEED: u64 = 0;
 
 /// Moves barred data to where a rollback stages its copy. The record names it as authoritative.
 pub fn unbar(machine: &mut dyn Machine, generation: u64) -> anyhow::Result<String> {
-    guard::record_is(guard::rolled_back(machine)?.generation == generation, "nothing is moved")?;
+    guard::rolled_back_to(machine, generation)?;
     machine.perform(&Effect::Unbar { generation })?;
     Ok(format!("the data lies in {RETURNING}/{generation}"))
 }

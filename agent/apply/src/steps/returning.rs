@@ -31,8 +31,7 @@ pub fn shelve(host: &Host, path: &AbsPath, like: &OwnedFd) -> anyhow::Result<Own
 
 /// Puts the proven copy into the place of the fence.
 pub fn put_in_place(machine: &mut dyn Machine, at: &AbsPath, generation: u64) -> anyhow::Result<String> {
-    let record = guard::rolled_back(machine)?;
-    guard::record_is(record.generation == generation, "nothing is moved")?;
+    let record = guard::rolled_back_to(machine, generation)?;
     guard::nothing_is_mounted(machine, at)?;
     guard::no_users_beneath(machine, at)?;
     let copy: AbsPath = format!("{RETURNING}/{generation}").parse()?;
