@@ -14,8 +14,9 @@ use node::{Lun, LunView, Multipath, SeenSession};
 use std::time::Duration;
 use terms::{Portal, Span};
 
-/// How long a log-in is tried at a portal that etcd does not need. The portal has accepted a connection just before.
-const LIMIT: Span = Span(Duration::from_secs(30));
+/// How long a log-in is tried at a portal that etcd does not need, and its disk is waited for. The portal has accepted a
+/// connection just before, but multipathd may leave a map as it is for 30 s (multipath.conf(5), `missing_uev_wait_timeout`).
+const LIMIT: Span = Span(Duration::from_secs(60));
 
 /// Returns the steps that bring the sessions to the portals of the config: first the new ones, then without those that
 /// are left over.

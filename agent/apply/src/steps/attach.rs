@@ -15,6 +15,7 @@ use hands::name_of;
 use host::{Host, block, iscsi, route::Outgoing, udev::Monitor};
 use plan::step::AttachLun;
 use std::{
+    io,
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -201,7 +202,7 @@ fn leave_idle(run: &Run<'_>, step: &AttachLun, looks: &[Look]) -> anyhow::Result
     Ok(())
 }
 
-/// The disk of the LUN on each session, as soon as udev has processed all of them; or why there is none.
+/// The disk of the LUN on each session, as soon as udev has processed all of them, or the time is up; or why there is none.
 fn settled<'a>(
     host: &Host,
     step: &AttachLun,
@@ -209,39 +210,36 @@ fn settled<'a>(
     known: &[&'a Look],
 ) -> anyhow::Result<Vec<(&'a Look, anyhow::Result<String>)>> {
     let limit = UDEV_LIMIT.min(step.limit.0.max(Duration::from_secs(10)));
-    let disks = || {
-        let mut disks = Vec::new();
-        for look in known {
-            match locate::disk_of(host, &look.session, &step.lun)? {
-                Some(name) if locate::is_settled(host, &name)? => disks.push((*look, name)),
-                Some(_) | None => return Ok(None),
-            }
-        }
-        Ok(Some(disks))
+    let late = |look: &Look| {
+        named!(
+            DiskNotProcessed,
+            "udev has not processed its disk within {} s{}; see `lsscsi` and `journalctl -u systemd-udevd`",
+            limit.as_secs(),
+            large_packets(host, &look.session)
+        )
     };
+    let settled = |look: &Look| {
+        let Some(disk) = locate::disk_of(host, &look.session, &step.lun)? else { return Ok(None) };
+        Ok(locate::is_settled(host, &disk)?.then_some(disk))
+    };
+    let all = || known.iter().map(|look| settled(look)).collect::<io::Result<Option<Vec<_>>>>();
     if known.len() > 1 {
         // Without a map the plan refuses several paths, and says so better.
-        let mapped = || {
-            let disks = disks()?.unwrap_or_default();
-            let Some((_, disk)) = disks.first() else { return Ok(None) };
-            Ok(locate::has_map(host, disk)?.then_some(()))
+        let mapped = || match all()?.unwrap_or_default().first() {
+            Some(disk) => Ok(locate::has_map(host, disk)?.then_some(())),
+            None => Ok(None),
         };
         monitor.wait_until(host, Instant::now() + limit.min(MAP_LIMIT), mapped)?;
     }
-    Ok(match monitor.wait_until(host, Instant::now() + limit, disks)? {
-        Some(disks) => disks.into_iter().map(|(look, disk)| (look, Ok(disk))).collect(),
-        None => {
-            let late = |look: &Look| {
-                named!(
-                    DiskNotProcessed,
-                    "udev has not processed its disk within {} s{}; see `lsscsi` and `journalctl -u systemd-udevd`",
-                    limit.as_secs(),
-                    large_packets(host, &look.session)
-                )
-            };
-            known.iter().map(|look| (*look, Err(late(look).into()))).collect()
-        }
-    })
+    if let Some(disks) = monitor.wait_until(host, Instant::now() + limit, all)? {
+        return Ok(known.iter().copied().zip(disks.into_iter().map(Ok)).collect());
+    }
+    // A path that is late keeps no map from being used. Without a map nobody knows yet whose disk it will be.
+    let each = known.iter().map(|look| {
+        let disk = settled(look)?.map(|disk| locate::has_map(host, &disk).map(|has| has.then_some(disk)));
+        Ok((*look, disk.transpose()?.flatten().ok_or_else(|| late(look).into())))
+    });
+    each.collect()
 }
 
 /// Reads the LUN over this path, unless somebody uses it: a LUN in use is not read.

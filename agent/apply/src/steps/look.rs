@@ -29,20 +29,26 @@ pub enum Found {
 /// Asks the target over each session for its LUNs. The kernel forgets the others that it has made known, unless somebody uses
 /// one: udev, LVM and multipathd would begin to use disks that this node has nothing to do with, and the LUN of another node has
 /// the label of ours.
+///
+/// A name that is free again is given to the next disk, and multipathd may hear of the end of one disk when the next has its name. So
+/// a session where the LUN is known is not asked, and no disk is forgotten before all others are.
 pub fn look(door: &Door<'_>, step: &AttachLun) -> anyhow::Result<Vec<Look>> {
-    let mut looks = Vec::new();
-    for session in iscsi::sessions_of(door.host, &step.target)? {
-        let found = if session.is_logged_in() { look_at(door, step, &session)? } else { Found::NotAsked };
-        looks.push(Look { session, found });
+    let sessions = iscsi::sessions_of(door.host, &step.target)?;
+    for session in sessions.iter().filter(|session| session.is_logged_in()) {
+        if !Shown::on(door.host, session)?.chosen(&step.lun).is_ok_and(|lun| lun.is_some()) {
+            let scanned = door.perform(&Request::Scan { session: session.sid });
+            scanned.with_context(|| format!("asking for the LUNs of session {}", session.sid))?;
+        }
     }
-    Ok(looks)
+    let found = |session: Session| {
+        let found = if session.is_logged_in() { found_at(door, step, &session)? } else { Found::NotAsked };
+        Ok(Look { session, found })
+    };
+    sessions.into_iter().map(found).collect()
 }
 
-fn look_at(door: &Door<'_>, step: &AttachLun, session: &Session) -> anyhow::Result<Found> {
-    let host = door.host;
-    door.perform(&Request::Scan { session: session.sid })
-        .with_context(|| format!("asking for the LUNs of {} over session {}", session.target, session.sid))?;
-    let shown = Shown::on(host, session)?;
+fn found_at(door: &Door<'_>, step: &AttachLun, session: &Session) -> anyhow::Result<Found> {
+    let shown = Shown::on(door.host, session)?;
     let wanted = shown
         .chosen(&step.lun)
         .map_err(|error| Refusal::Unknown { what: "the LUN", why: error.to_string() })?
@@ -53,7 +59,7 @@ fn look_at(door: &Door<'_>, step: &AttachLun, session: &Session) -> anyhow::Resu
     }
     // A scan ends also when the connection is lost, and the kernel doesn't say so.
     let is_still_up = |now: &Session| now.sid == session.sid && now.is_logged_in();
-    let sessions = iscsi::sessions_of(host, &step.target)?;
+    let sessions = iscsi::sessions_of(door.host, &step.target)?;
     Ok(if sessions.iter().any(is_still_up) { Found::Absent(shown.list()) } else { Found::NotAsked })
 }
 

@@ -53,6 +53,7 @@ fn boot(stage: &mut Stage) -> Result<()> {
     as_promised("the other path comes", &waited, promise)?;
     is_well(stage)?;
     let (took, waited) = client.during(|| {
+        stage.node.ok(NEVER_TAKEN)?;
         let took = shut_down_without_paths(stage)?;
         stage.bed.net.repair()?;
         stage.node.power_on()?;
@@ -60,10 +61,18 @@ fn boot(stage: &mut Stage) -> Result<()> {
         Ok(took)
     })?;
     println!("        a shutdown without any path took {:.0} s; {waited}", took.as_secs_f64());
-    on_map(stage, 2).context("the boot after the paths were gone")?;
+    on_map(stage, 1).context("the boot with a path that multipathd does not take")?;
+    stage
+        .node
+        .ok("rm /etc/multipath/conf.d/never.conf /etc/udev/rules.d/99-never.rules; multipathd reconfigure")?;
+    on_map(stage, 2).context("after the boot")?;
     client.end()?;
     never_shut_down(stage)
 }
+
+/// Lets udev say of the second disk that multipath has it, and multipathd not take it.
+const NEVER_TAKEN: &str = "printf 'blacklist {\\n devnode \"^sdb$\"\\n}\\n' >/etc/multipath/conf.d/never.conf
+    echo 'KERNEL==\"sdb\", ENV{DM_MULTIPATH_DEVICE_PATH}=\"1\"' >/etc/udev/rules.d/99-never.rules; sync";
 
 /// Without any path the map queues etcd's writes for an hour. A shutdown must not wait for that.
 pub(in super::super) fn shut_down_without_paths(stage: &mut Stage) -> Result<Duration> {
