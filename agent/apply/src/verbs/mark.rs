@@ -55,7 +55,14 @@ pub fn mark(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Mar
     let no_secrets = Secrets::default();
     let mut silent = Silent;
     let mut run = Run::new(door, config, &no_secrets, identity, &mut silent);
-    let step = match plan::mark(config, &node) {
+    let planned = plan::mark(config, &node);
+    // XFS may need half a minute for the last use. LUNs that a rescan has brought wait for nothing.
+    let serves = matches!(planned, Ok(MarkPlan::Advance(_) | MarkPlan::Skip(SkipReason::NotInPlace)));
+    if let Some(iscsi) = config.backing.iscsi().filter(|_| serves) {
+        let forgotten = look::forget_rescanned(door, iscsi);
+        forgotten.unwrap_or_else(|error| tracing::warn!("LUNs that are not ours stay attached: {error:#}"));
+    }
+    let step = match planned {
         Ok(MarkPlan::Advance(step)) => step,
         Ok(MarkPlan::Skip(why)) => return Ok(Marked::Idle(why)),
         Err(refusal) => {
@@ -66,10 +73,6 @@ pub fn mark(door: &Door<'_>, config: &Config, identity: &Identity) -> Result<Mar
             return Err(refusal.into());
         }
     };
-    if let Some(iscsi) = config.backing.iscsi() {
-        let forgotten = look::forget_rescanned(door, iscsi);
-        forgotten.unwrap_or_else(|error| tracing::warn!("LUNs that are not ours stay attached: {error:#}"));
-    }
     stamp::announce(&mut run, &step).context("in step mark")?;
     drop(alone);
     stamp::mark_lun(&mut run, &step).context("in step mark")?;
