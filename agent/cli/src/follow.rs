@@ -13,8 +13,8 @@ use terms::{fail, named};
 /// How often the file of the run is read.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Says what the other run does, follows it to its end and prints its further lines. If it fails, and does what was asked for
-/// here, its exit code is this process's.
+/// Says what the other run does, follows it to its end and prints its further lines. If it fails, and is what was asked for here,
+/// its exit code is this process's. A run at a boot that fails is not: what nobody has asked for may do less.
 ///
 /// That it says to have succeeded is no proof: the confined service can write to the file of the run. So the caller then runs
 /// itself, and finds nothing to do.
@@ -39,7 +39,7 @@ pub(super) fn run(host: &Host, verb: &str, other: RunState, follow: bool) -> Res
             result.code
         );
     }
-    if result.code != 0 {
+    if result.code != 0 && last.verb == verb {
         return Err(Exit::Followed(Box::new(result)));
     }
     print_err(&format!("That run has ended with: {} This run looks at the node itself now.", result.text));
