@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 
 /// The config with two portals and a WWID for each node.
-fn config() -> String {
+pub fn config() -> String {
     let text = CONFIG.replace("3260\"]", "3260\", \"192.168.11.5\"]\nmultipath = true");
     let wwid = |last| format!("wwid = \"naa.60014051d8e4a3bd5a94f3f9a1a2b3c{last}\"\n");
     text.replacen(

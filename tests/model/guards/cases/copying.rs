@@ -57,34 +57,23 @@ pub(super) fn cases() -> Vec<Case> {
             )
         },
         case("prove, provisional", prove(to_local, true), facts(), overwrites_local(0)),
-        Case {
-            // What is not proven is copied and proven again.
-            tells: &[(0, Look::Confirm)],
-            ..case(
-                "confirm, to the LUN",
-                ProtocolStep::Confirm(copy(to_lun, true)),
-                before_the_commit(),
-                Vec::new(),
-            )
-        },
-        Case {
-            tells: &[(0, Look::Confirm)],
-            ..case(
-                "confirm, to the local disk",
-                ProtocolStep::Confirm(copy(to_local, true)),
-                facts(),
-                rests(0),
-            )
-        },
-        Case {
-            tells: &[(0, Look::Confirm)],
-            ..case(
-                "confirm, to the LUN, of what has changed",
-                ProtocolStep::Confirm(copy(to_lun, true)),
-                again,
-                [only_before_the_commit(0), rests(0), only_before_the_commit(1)].concat(),
-            )
-        },
+        // What is not proven is copied and proven again.
+        case(
+            "confirm, to the LUN",
+            ProtocolStep::Confirm(copy(to_lun, true)),
+            before_the_commit(),
+            Vec::new(),
+        )
+        .telling(&[(0, Look::Confirm)]),
+        case("confirm, to the local disk", ProtocolStep::Confirm(copy(to_local, true)), facts(), rests(0))
+            .telling(&[(0, Look::Confirm)]),
+        case(
+            "confirm, to the LUN, of what has changed",
+            ProtocolStep::Confirm(copy(to_lun, true)),
+            again,
+            [only_before_the_commit(0), rests(0), only_before_the_commit(1)].concat(),
+        )
+        .telling(&[(0, Look::Confirm)]),
         Case {
             takes_back_after: Some(2),
             tells: &[(0, Look::Confirm)],

@@ -14,9 +14,13 @@ pub(super) fn cases() -> Vec<Case> {
         ProtocolStep::StopEtcd(StopEtcd { runtime: runtime.clone(), needs_quorum, whole_pod: true })
     };
     let pod = config_for("static-pod").etcd.runtime;
-    let stop_pod =
-        |whole_pod| ProtocolStep::StopEtcd(StopEtcd { runtime: pod.clone(), needs_quorum: true, whole_pod });
     let no_quorum = || vec![at(0, Look::Quorum, |facts| facts.is_quorum = false, "no quorum")];
+    let in_a_pod = |name, whole_pod| {
+        let stop = StopEtcd { runtime: pod.clone(), needs_quorum: true, whole_pod };
+        let facts = Facts { is_in_a_pod: true, ..facts() };
+        let stopped = case(name, ProtocolStep::StopEtcd(stop), facts, no_quorum()).telling(&[(0, Look::Pod)]);
+        Case { goes_on_without: Some(1), ..stopped }
+    };
     let verified = |after| {
         vec![
             at(after, Look::Stamp, no_stamp, "no stamp"),
@@ -100,25 +104,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         Case { tells: &[(0, Look::Pod)], ..case("stop-etcd, by hand", stop(true), facts(), no_quorum()) },
         Case { tells: &[(0, Look::Pod)], ..case("stop-etcd, at a boot", stop(false), facts(), Vec::new()) },
-        Case {
-            tells: &[(0, Look::Pod)],
-            goes_on_without: Some(1),
-            ..case(
-                "stop-etcd, in a pod",
-                stop_pod(false),
-                Facts { is_in_a_pod: true, ..facts() },
-                no_quorum(),
-            )
-        },
-        Case {
-            tells: &[(0, Look::Pod)],
-            goes_on_without: Some(1),
-            ..case(
-                "stop-etcd, in a pod, and all of it",
-                stop_pod(true),
-                Facts { is_in_a_pod: true, ..facts() },
-                no_quorum(),
-            )
-        },
+        in_a_pod("stop-etcd, in a pod", false),
+        in_a_pod("stop-etcd, in a pod, and all of it", true),
     ]
 }

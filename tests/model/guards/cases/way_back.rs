@@ -47,16 +47,14 @@ pub(super) fn cases() -> Vec<Case> {
             Facts { record: Some(returned.clone()), ..facts() },
             rows().into_iter().chain([at(0, Proof, other_proof, "has changed")]).collect(),
         ),
-        Case {
-            // Without a proof of this run the copy is read.
-            tells: &[(0, Proof)],
-            ..case(
-                "return, proven by an earlier run",
-                put_back,
-                Facts { record: Some(returned.clone()), proof: None, ..facts() },
-                rows().into_iter().chain([at(0, Look::Fingerprint, other_data, "has changed")]).collect(),
-            )
-        },
+        case(
+            "return, proven by an earlier run",
+            put_back,
+            Facts { record: Some(returned.clone()), proof: None, ..facts() },
+            rows().into_iter().chain([at(0, Look::Fingerprint, other_data, "has changed")]).collect(),
+        )
+        // Without a proof of this run the copy is read.
+        .telling(&[(0, Proof)]),
         case(
             "keep-local",
             ProtocolStep::KeepLocal { record: used(3).leave(2, &stamp(1, 3)) },
